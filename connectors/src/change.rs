@@ -1,0 +1,99 @@
+//! What flows out of a source: change batches, schema changes and barriers, in order.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+
+use crate::{
+    position::Position,
+    schema::{Column, TableName, TableSchema},
+    source::SourceState,
+};
+
+/// What a row says about its key. The numbers are those of the lake's `_VALUE_KIND`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i8)]
+pub enum RowKind {
+    /// `+I`
+    Insert = 0,
+    /// `-U`: the row before an update
+    UpdateBefore = 1,
+    /// `+U`: the row after an update
+    UpdateAfter = 2,
+    /// `-D`
+    Delete = 3,
+}
+
+/// The kinds of a batch's rows.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RowKinds {
+    /// Every row is an insert: snapshot rows and write-rows events.
+    Inserts,
+    /// One [`RowKind`] number a row.
+    Each(Vec<i8>),
+}
+
+/// Rows of one table under one schema version, in log order.
+///
+/// An update whose key bytes differ is a delete of the old row and an insert of the new one; an
+/// update that keeps its key is a single `+U` row (its before image is not carried).
+#[derive(Debug, Clone)]
+pub struct ChangeBatch {
+    /// The table, at the version that the rows have.
+    pub table: Arc<TableSchema>,
+    /// Columns as [`TableSchema::arrow`] says.
+    pub rows: RecordBatch,
+    /// As many as there are rows.
+    pub kinds: RowKinds,
+}
+
+/// A change of a captured table that the sink must follow.
+#[derive(Debug, Clone)]
+pub struct SchemaChange {
+    /// The table after the change; rows that follow carry this version.
+    pub table: Arc<TableSchema>,
+    /// Columns added, each with the name of the column before it (`None`: first).
+    pub added: Vec<(Column, Option<String>)>,
+    /// The statement as the source logged it.
+    pub statement: String,
+    /// Where it stands.
+    pub position: Position,
+}
+
+/// An item of the tail. Order is the log's order for each table; a barrier stands behind
+/// everything of the transactions before it and before everything of those after it.
+#[derive(Debug, Clone)]
+pub enum TailItem {
+    /// Rows.
+    Rows(ChangeBatch),
+    /// A schema change; everything of the table before it has been sent.
+    Schema(SchemaChange),
+    /// A transaction edge that [`crate::BarrierGate::wants`] asked for; everything before it has
+    /// been sent.
+    Barrier(Barrier),
+}
+
+/// A transaction edge at which a checkpoint is taken.
+#[derive(Debug, Clone)]
+pub struct Barrier {
+    /// Where to go on after a restart; its position is the edge.
+    pub state: SourceState,
+    /// Commit time of the last transaction before the edge, milliseconds since the epoch; `None`
+    /// before the first.
+    pub event_time_ms: Option<i64>,
+}
+
+/// Progress of the tail, for people and metrics; updated at transaction edges.
+#[derive(Debug, Clone, Default)]
+pub struct TailProgress {
+    /// The last edge, as text.
+    pub position: String,
+    /// Commit time of the last transaction, milliseconds since the epoch.
+    pub event_time_ms: Option<i64>,
+    /// Changed rows of captured tables so far in this run of the tail.
+    pub rows: u64,
+    /// Bytes of log read so far in this run of the tail.
+    pub bytes: u64,
+    /// Per captured table: rows so far in this run of the tail.
+    pub table_rows: Vec<(TableName, u64)>,
+}

@@ -1,0 +1,137 @@
+//! The one error type of the sources: what went wrong, where, and whether trying again can help.
+
+use std::fmt;
+
+use crate::schema::TableName;
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Whether trying again can help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The world may heal by itself (network, server restart): retried with backoff.
+    Transient,
+    /// Nothing changes until a person acts: the job stops and says what to do.
+    Definite,
+}
+
+/// An error of a source. Displays as one line: message, place, advice, and the causes.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    table: Option<TableName>,
+    column: Option<String>,
+    position: Option<String>,
+    advice: Option<String>,
+    cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error that a later try may not meet again.
+    pub fn transient(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Transient, message)
+    }
+
+    /// An error that stays until a person acts.
+    pub fn definite(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Definite, message)
+    }
+
+    fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            table: None,
+            column: None,
+            position: None,
+            advice: None,
+            cause: None,
+        }
+    }
+
+    /// Names the table concerned.
+    #[must_use]
+    pub fn table(mut self, table: &TableName) -> Self {
+        self.table = Some(table.clone());
+        self
+    }
+
+    /// Names the column concerned.
+    #[must_use]
+    pub fn column(mut self, column: impl Into<String>) -> Self {
+        self.column = Some(column.into());
+        self
+    }
+
+    /// Names the position in the log.
+    #[must_use]
+    pub fn position(mut self, position: impl fmt::Display) -> Self {
+        self.position = Some(position.to_string());
+        self
+    }
+
+    /// Says what a person can do next.
+    #[must_use]
+    pub fn advice(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+
+    /// Keeps the error that caused this one.
+    #[must_use]
+    pub fn cause(mut self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    /// Whether trying again can help.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// True for [`ErrorKind::Transient`].
+    pub fn is_transient(&self) -> bool {
+        self.kind == ErrorKind::Transient
+    }
+
+    /// What to do next, when the error knows.
+    pub fn advice_text(&self) -> Option<&str> {
+        self.advice.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.message)?;
+        let mut place = Vec::new();
+        if let Some(table) = &self.table {
+            place.push(format!("table {table}"));
+        }
+        if let Some(column) = &self.column {
+            place.push(format!("column {column}"));
+        }
+        if let Some(position) = &self.position {
+            place.push(format!("position {position}"));
+        }
+        if !place.is_empty() {
+            write!(f, " ({})", place.join(", "))?;
+        }
+        if let Some(cause) = &self.cause {
+            write!(f, ": {cause}")?;
+        }
+        if let Some(advice) = &self.advice {
+            write!(f, ". {advice}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause
+            .as_deref()
+            .map(|cause| cause as &(dyn std::error::Error + 'static))
+    }
+}

@@ -1,0 +1,3 @@
+//! MySQL: catalog, chunk reads, the binlog and its rows.
+
+pub mod gtid;

@@ -1,0 +1,27 @@
+//! Apache Paimon primary-key tables: the format and its LSM writer, on Arrow, Parquet and
+//! `object_store`.
+//!
+//! Rows go in as Arrow batches with a kind and a sequence number each; they are sorted and written
+//! as data files that nobody sees yet (`write_buffer`, `bulk`); a commit makes them visible at
+//! once (`commit`). Nothing here knows where rows come from.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing
+    )
+)]
+
+pub mod data_file_meta;
+pub mod data_type;
+pub mod error;
+pub mod schema;
+pub mod table;
+
+pub use data_file_meta::{CommitMessage, DataFileMeta, SimpleStats};
+pub use data_type::{DataField, DataType};
+pub use error::{Error, Result};
+pub use schema::Schema;
+pub use table::Table;

@@ -1,0 +1,11 @@
+//! The job: configuration, checks, the coordinator of snapshot and tail, the sink, checkpoints,
+//! verification and the command line. `main.rs` only calls in here.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing
+    )
+)]

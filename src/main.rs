@@ -1,0 +1,3 @@
+//! The `headwater` program.
+
+fn main() {}
