@@ -5,7 +5,7 @@
 //! lags: every transaction in it is visible to the reads that follow. H leads: everything the
 //! reads saw is before it. The job never places a barrier between L and H.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use async_trait::async_trait;
@@ -98,15 +98,15 @@ pub enum ChunkEnd {
 #[async_trait]
 pub trait ChunkReader: Send {
     /// Reads the next chunk of a split in one short consistent read: rows after `split.after`, in
-    /// key order, as many as about a second allows. `emit` gets batches of `schema`'s columns in
-    /// the server's key order; `Break` ends the chunk behind the rows emitted so far.
+    /// key order, as many as about a second allows. `out` gets batches of `schema`'s columns in
+    /// the server's key order; a closed `out` is a transient error.
     ///
     /// Columns are read by name, so that a column added meanwhile does not disturb.
     async fn read(
         &mut self,
         schema: &TableSchema,
         split: &Split,
-        emit: &mut (dyn FnMut(RecordBatch) -> ControlFlow<()> + Send),
+        out: &mpsc::Sender<RecordBatch>,
     ) -> Result<ChunkEnd>;
 }
 
