@@ -9,3 +9,10 @@
         clippy::indexing_slicing
     )
 )]
+
+pub mod checkpoint;
+pub mod clock;
+pub mod error;
+pub mod failpoint;
+pub mod job;
+pub mod sink;

@@ -26,6 +26,7 @@ pub struct Error {
     position: Option<String>,
     advice: Option<String>,
     cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+    starts_over: bool,
 }
 
 impl Error {
@@ -48,6 +49,7 @@ impl Error {
             position: None,
             advice: None,
             cause: None,
+            starts_over: false,
         }
     }
 
@@ -84,6 +86,19 @@ impl Error {
     pub fn cause(mut self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.cause = Some(cause.into());
         self
+    }
+
+    /// Says that going on from the saved state cannot help: a job that has committed nothing yet
+    /// starts from the beginning.
+    #[must_use]
+    pub fn start_over(mut self) -> Self {
+        self.starts_over = true;
+        self
+    }
+
+    /// See [`Error::start_over`].
+    pub fn starts_over(&self) -> bool {
+        self.starts_over
     }
 
     /// Whether trying again can help.

@@ -1,0 +1,161 @@
+//! Who runs the job. The lease keeps a second instance from starting by mistake; it is the
+//! numbered records, not the lease, that keep one from committing.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
+
+use super::store::{StateError, StateStore};
+
+const NAME: &str = "lease.json";
+/// How often the holder renews.
+pub const RENEW: Duration = Duration::from_secs(3);
+/// How long a lease that is not renewed is waited for. By the watcher's own clock: clocks of two
+/// machines are never compared.
+pub const PATIENCE: Duration = Duration::from_secs(12);
+
+/// The lease as it stands in the state folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// Epoch of the holder.
+    pub epoch: u64,
+    /// Counts the renewals.
+    pub renewal: u64,
+    /// Machine of the holder.
+    pub host: String,
+    /// Boot of that machine, so that a process id means something.
+    pub boot: String,
+    /// Process id of the holder.
+    pub pid: u32,
+    /// Start time of that process in clock ticks since the boot.
+    pub started: u64,
+    /// The holder has ended well.
+    pub released: bool,
+}
+
+impl Lease {
+    /// A lease of this process.
+    pub fn mine(epoch: u64) -> Self {
+        let pid = std::process::id();
+        Self {
+            epoch,
+            renewal: 0,
+            host: read_line("/proc/sys/kernel/hostname"),
+            boot: read_line("/proc/sys/kernel/random/boot_id"),
+            pid,
+            started: process_start(pid).unwrap_or(0),
+            released: false,
+        }
+    }
+
+    /// Waits until nobody holds the lease, for [`PATIENCE`] at the most: at once when the holder
+    /// has ended well or is a process of this boot that is gone. `Err(holder)` when it is alive.
+    pub async fn wait_free(state: &StateStore) -> Result<Result<(), Self>, StateError> {
+        let path = state.path(NAME);
+        let Some(first) = state.read::<Self>(&path).await? else {
+            return Ok(Ok(()));
+        };
+        if first.is_gone() {
+            return Ok(Ok(()));
+        }
+        if first.is_here() {
+            return Ok(Err(first));
+        }
+        let mut waited = Duration::ZERO;
+        while waited < PATIENCE {
+            sleep(Duration::from_millis(500)).await;
+            waited += Duration::from_millis(500);
+            match state.read::<Self>(&path).await? {
+                Some(now) if now.released => return Ok(Ok(())),
+                Some(now) if now != first => return Ok(Err(now)),
+                Some(_) => {}
+                None => return Ok(Ok(())),
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Writes the lease once more.
+    pub async fn renew(&mut self, state: &StateStore) -> Result<(), StateError> {
+        self.renewal += 1;
+        state.overwrite(&state.path(NAME), self).await
+    }
+
+    /// Says that the holder has ended well.
+    pub async fn release(&mut self, state: &StateStore) -> Result<(), StateError> {
+        self.released = true;
+        state.overwrite(&state.path(NAME), self).await
+    }
+
+    /// The holder has ended well, or is a process of this boot that no longer runs.
+    fn is_gone(&self) -> bool {
+        let here = Self::mine(0);
+        let same_machine = self.host == here.host && self.boot == here.boot;
+        self.released || (same_machine && process_start(self.pid) != Some(self.started))
+    }
+
+    /// The holder is a running process of this machine.
+    fn is_here(&self) -> bool {
+        let here = Self::mine(0);
+        self.host == here.host
+            && self.boot == here.boot
+            && process_start(self.pid) == Some(self.started)
+    }
+}
+
+fn read_line(path: &str) -> String {
+    std::fs::read_to_string(path)
+        .map(|text| text.trim().to_owned())
+        .unwrap_or_default()
+}
+
+/// Start time of a process, field 22 of `/proc/<pid>/stat` (proc(5)); `None` when there is none.
+fn process_start(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold blanks: count from behind it.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let state = fields.split(' ').next()?;
+    if state == "Z" || state == "X" {
+        return None;
+    }
+    fields.split(' ').nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use object_store::{memory::InMemory, path::Path};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn free_held_released_and_abandoned() {
+        let state = StateStore::new(Arc::new(InMemory::new()), Path::from("s"));
+        assert!(Lease::wait_free(&state).await.unwrap().is_ok());
+
+        let mut mine = Lease::mine(1);
+        mine.renew(&state).await.unwrap();
+        assert!(Lease::wait_free(&state).await.unwrap().is_err(), "this process lives");
+
+        mine.started += 1;
+        mine.renew(&state).await.unwrap();
+        assert!(Lease::wait_free(&state).await.unwrap().is_ok(), "that process is gone");
+
+        mine.host = "elsewhere".into();
+        mine.renew(&state).await.unwrap();
+        let renewing = tokio::spawn({
+            let (state, mut lease) = (state.clone(), mine.clone());
+            async move {
+                loop {
+                    sleep(RENEW).await;
+                    lease.renew(&state).await.unwrap();
+                }
+            }
+        });
+        assert!(Lease::wait_free(&state).await.unwrap().is_err(), "renewed elsewhere");
+        renewing.abort();
+        assert!(Lease::wait_free(&state).await.unwrap().is_ok(), "not renewed for long");
+    }
+}

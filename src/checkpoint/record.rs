@@ -1,0 +1,127 @@
+//! What a checkpoint record and its marker say. JSON, versioned, readable by people.
+
+use std::collections::BTreeMap;
+
+use headwater_connectors::{Position, SourceState, Split, TableName};
+use headwater_paimon::CommitMessage;
+use serde::{Deserialize, Serialize};
+
+/// Version of the record's format that this program writes.
+pub const FORMAT: u32 = 1;
+
+/// A durable cut: where the job goes on, and what has to be committed for it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Version of the format.
+    pub format: u32,
+    /// Number of the checkpoint: its id, and the commit identifier in every table.
+    pub number: i64,
+    /// Counts the instances that have taken the job over.
+    pub epoch: u64,
+    /// The job's name.
+    pub job: String,
+    /// Commit user in every table: prefix, job, and an id born with this state.
+    pub commit_user: String,
+    /// When the record was made, milliseconds since the epoch.
+    pub created_ms: i64,
+    /// Position and the connector's own facts.
+    pub source: SourceState,
+    /// The next sequence number of the job's counter.
+    pub next_sequence: i64,
+    /// Commit time of the last transaction before the position, milliseconds since the epoch.
+    pub event_time_ms: Option<i64>,
+    /// False while no table was ever committed: then the job may still start over.
+    pub committed_before: bool,
+    /// No barrier may stand before this position: the schemas were read up to it. `None` once a
+    /// barrier has stood.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<Position>,
+    /// Captured tables.
+    pub tables: Vec<TableState>,
+    /// What step (c) commits.
+    pub commits: Vec<TableCommit>,
+}
+
+/// A captured table as of a checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableState {
+    /// Source table.
+    pub source: TableName,
+    /// Database of the sink table.
+    pub sink_database: String,
+    /// Sink table.
+    pub sink_table: String,
+    /// Sequence number of all its snapshot rows: lower than that of every tail row.
+    pub snapshot_sequence: i64,
+    /// Identifier of the job's last commit into it.
+    pub last_commit: Option<i64>,
+    /// Stretches of its key space; empty when there was nothing to read.
+    pub splits: Vec<SplitState>,
+}
+
+/// Progress of one split, as far as included.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitState {
+    /// The stretch that is left to read.
+    pub split: Split,
+    /// Rows read so far.
+    pub rows: u64,
+    /// Nothing is left.
+    pub done: bool,
+}
+
+/// Files of one table in one checkpoint, in manifest order: chunk files first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableCommit {
+    /// Database of the sink table.
+    pub database: String,
+    /// Sink table.
+    pub table: String,
+    /// The files.
+    pub messages: Vec<CommitMessage>,
+}
+
+/// Says that every table of a checkpoint is committed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Marker {
+    /// Number of the checkpoint.
+    pub number: i64,
+    /// Position of the checkpoint, as text.
+    pub position: String,
+    /// Snapshot of every sink table that has one: one consistent state of the whole database.
+    pub snapshots: BTreeMap<String, i64>,
+}
+
+impl TableCommit {
+    /// `database.table` of the sink table.
+    pub fn sink_name(&self) -> String {
+        format!("{}.{}", self.database, self.table)
+    }
+}
+
+impl TableState {
+    /// `database.table` of the sink table.
+    pub fn sink_name(&self) -> String {
+        format!("{}.{}", self.sink_database, self.sink_table)
+    }
+}
+
+impl Record {
+    /// True when every split of every table is included.
+    pub fn snapshot_is_complete(&self) -> bool {
+        self.tables
+            .iter()
+            .all(|table| table.splits.iter().all(|split| split.done))
+    }
+
+    /// The record that follows this one, with nothing to commit yet.
+    pub fn successor(&self, epoch: u64, created_ms: i64) -> Self {
+        Self {
+            number: self.number + 1,
+            epoch,
+            created_ms,
+            commits: Vec::new(),
+            ..self.clone()
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! The state folder: records and markers as numbered objects, created with put-if-absent.
+//!
+//! ```text
+//! <state>/checkpoint-00000000000000000042.json            record
+//! <state>/checkpoint-00000000000000000042.committed.json  marker
+//! <state>/side-<hash>.json                                what many records share
+//! <state>/lease.json                                      who runs the job
+//! ```
+//!
+//! Two rules make a paused instance harmless. Numbers are never used twice: whoever creates record
+//! n+1 first owns the job. And records are pruned oldest first, so that an instance whose create
+//! succeeds long after its successor has gone on and pruned finds its predecessor missing: its
+//! create is void.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutPayload, path::Path};
+use serde::{Serialize, de::DeserializeOwned};
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::record::{FORMAT, Marker, Record};
+
+/// Values above this many bytes stand in a side file that records share.
+const SIDE_BYTES: usize = 16 * 1024;
+
+/// What can go wrong with the state.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// Another instance has taken the job over.
+    #[error(
+        "another instance has taken over the job: checkpoint {number} in {folder} is not of this \
+         instance. Nothing was committed by this instance since; stop one of the two"
+    )]
+    Fenced {
+        /// Number that could not be created.
+        number: i64,
+        /// The state folder.
+        folder: String,
+    },
+    /// A record or marker is not what this program writes.
+    #[error(
+        "checkpoint file {path} is damaged: {message}. Nothing was changed; restore the file, or \
+         move it away to go back to the checkpoint before it"
+    )]
+    Damaged {
+        /// The object.
+        path: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// The store did not do what was asked.
+    #[error("cannot {action} {path}: {source}")]
+    Store {
+        /// What was tried.
+        action: &'static str,
+        /// The object.
+        path: String,
+        /// The store's own error.
+        source: object_store::Error,
+    },
+}
+
+impl StateError {
+    /// True when the same call may succeed later.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Store { .. })
+    }
+}
+
+/// The state folder of one job.
+#[derive(Debug, Clone)]
+pub struct StateStore {
+    store: Arc<dyn ObjectStore>,
+    folder: Path,
+}
+
+impl StateStore {
+    /// The state in `folder`; nothing is read.
+    pub fn new(store: Arc<dyn ObjectStore>, folder: Path) -> Self {
+        Self { store, folder }
+    }
+
+    /// The folder, for messages.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Numbers of all records, ascending.
+    pub async fn numbers(&self) -> Result<Vec<i64>, StateError> {
+        let mut numbers: Vec<i64> = self
+            .store
+            .list(Some(&self.folder))
+            .try_filter_map(|object| async move {
+                Ok(object.location.filename().and_then(record_number))
+            })
+            .try_collect()
+            .await
+            .map_err(|source| self.failed("list", &self.folder, source))?;
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// The newest record and whether its marker stands.
+    pub async fn newest(&self) -> Result<Option<(Record, bool)>, StateError> {
+        let Some(number) = self.numbers().await?.pop() else {
+            return Ok(None);
+        };
+        let record = self.record(number).await?;
+        let marker: Option<Marker> = self.read(&self.marker_path(number)).await?;
+        Ok(Some((record, marker.is_some())))
+    }
+
+    /// One record.
+    pub async fn record(&self, number: i64) -> Result<Record, StateError> {
+        let path = self.record_path(number);
+        let Some(mut value) = self.read::<serde_json::Value>(&path).await? else {
+            return Err(damaged(&path, "it does not exist"));
+        };
+        self.fetch_sides(&path, &mut value).await?;
+        let format = value.get("format").and_then(serde_json::Value::as_u64);
+        if format.is_none_or(|format| format > u64::from(FORMAT)) {
+            return Err(damaged(
+                &path,
+                &format!("format {format:?} is newer than this program's {FORMAT}"),
+            ));
+        }
+        let record: Record =
+            serde_json::from_value(value).map_err(|error| damaged(&path, &error.to_string()))?;
+        if record.number != number {
+            return Err(damaged(&path, &format!("it says number {}", record.number)));
+        }
+        Ok(record)
+    }
+
+    /// Creates the record, then looks whether it counts: its predecessor must still be there.
+    pub async fn create(&self, record: &Record) -> Result<(), StateError> {
+        let path = self.record_path(record.number);
+        let bytes = self.encode(record).await?;
+        if !self.put_if_absent(&path, bytes).await? {
+            return Err(self.fenced(record.number));
+        }
+        let before = record.number - 1;
+        if before > 0 && !self.exists(&self.record_path(before)).await? {
+            // Void: a successor has gone on and pruned. Leave nothing that looks like progress.
+            let _ = self.store.delete(&path).await;
+            return Err(self.fenced(record.number));
+        }
+        Ok(())
+    }
+
+    /// Says that everything of a checkpoint is committed. Doing so twice is the same.
+    pub async fn mark_committed(&self, marker: &Marker) -> Result<(), StateError> {
+        let path = self.marker_path(marker.number);
+        let bytes = to_json(&path, marker)?;
+        match self.put(&path, bytes, PutMode::Create).await {
+            Ok(()) | Err(object_store::Error::AlreadyExists { .. }) => Ok(()),
+            Err(source) => Err(self.failed("create", &path, source)),
+        }
+    }
+
+    /// The marker of a checkpoint, when it stands.
+    pub async fn marker(&self, number: i64) -> Result<Option<Marker>, StateError> {
+        self.read(&self.marker_path(number)).await
+    }
+
+    /// Deletes all but the newest `retained` records, oldest first, and side files that none of
+    /// the rest names. What cannot be deleted now is deleted next time.
+    pub async fn prune(&self, retained: usize) -> Result<(), StateError> {
+        let numbers = self.numbers().await?;
+        let surplus = numbers.len().saturating_sub(retained.max(2));
+        if surplus == 0 {
+            return Ok(());
+        }
+        let (old, kept) = numbers.split_at(surplus);
+        for number in old {
+            for path in [self.marker_path(*number), self.record_path(*number)] {
+                match self.store.delete(&path).await {
+                    Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
+                    Err(source) => return Err(self.failed("delete", &path, source)),
+                }
+            }
+        }
+        self.prune_sides(kept).await
+    }
+
+    async fn prune_sides(&self, kept: &[i64]) -> Result<(), StateError> {
+        let sides: Vec<Path> = self
+            .store
+            .list(Some(&self.folder))
+            .try_filter_map(|object| async move {
+                let is_side = object
+                    .location
+                    .filename()
+                    .is_some_and(|name| name.starts_with("side-"));
+                Ok(is_side.then_some(object.location))
+            })
+            .try_collect()
+            .await
+            .map_err(|source| self.failed("list", &self.folder, source))?;
+        if sides.len() <= 4 {
+            return Ok(());
+        }
+        let mut named = String::new();
+        for number in kept {
+            if let Some(value) = self
+                .read::<serde_json::Value>(&self.record_path(*number))
+                .await?
+            {
+                named.push_str(&value.to_string());
+            }
+        }
+        for side in sides {
+            if side.filename().is_some_and(|name| !named.contains(name)) {
+                let _ = self.store.delete(&side).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads an object of the folder as JSON; `None` when it is not there.
+    pub(super) async fn read<T: DeserializeOwned>(
+        &self,
+        path: &Path,
+    ) -> Result<Option<T>, StateError> {
+        let bytes = match self.store.get(path).await {
+            Ok(found) => found
+                .bytes()
+                .await
+                .map_err(|source| self.failed("read", path, source))?,
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            Err(source) => return Err(self.failed("read", path, source)),
+        };
+        serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|error| damaged(path, &error.to_string()))
+    }
+
+    /// Overwrites an object of the folder.
+    pub(super) async fn overwrite<T: Serialize>(
+        &self,
+        path: &Path,
+        value: &T,
+    ) -> Result<(), StateError> {
+        let bytes = to_json(path, value)?;
+        self.put(path, bytes, PutMode::Overwrite)
+            .await
+            .map_err(|source| self.failed("write", path, source))
+    }
+
+    /// The object of the folder with this name.
+    pub(super) fn path(&self, name: &str) -> Path {
+        self.folder.clone().join(name)
+    }
+
+    async fn encode(&self, record: &Record) -> Result<Bytes, StateError> {
+        let path = self.record_path(record.number);
+        let mut value =
+            serde_json::to_value(record).map_err(|error| damaged(&path, &error.to_string()))?;
+        for pointer in ["/source/connector", "/tables", "/commits"] {
+            if let Some(part) = value.pointer_mut(pointer) {
+                let bytes = to_json(&path, part)?;
+                if bytes.len() > SIDE_BYTES {
+                    let name = format!("side-{:032x}.json", xxh3_128(&bytes));
+                    self.put_if_absent(&self.path(&name), bytes).await?;
+                    *part = serde_json::json!({ "side": name });
+                }
+            }
+        }
+        to_json(&path, &value)
+    }
+
+    async fn fetch_sides(
+        &self,
+        record: &Path,
+        value: &mut serde_json::Value,
+    ) -> Result<(), StateError> {
+        for pointer in ["/source/connector", "/tables", "/commits"] {
+            if let Some(part) = value.pointer_mut(pointer)
+                && let Some(name) = part.get("side").and_then(serde_json::Value::as_str)
+            {
+                let path = self.path(name);
+                let side = self.read(&path).await?;
+                *part = side.ok_or_else(|| damaged(record, &format!("{path} is missing")))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// True when the object is ours now: created, or found to be what we would have created (an
+    /// answer may be lost and the put repeated below us).
+    async fn put_if_absent(&self, path: &Path, bytes: Bytes) -> Result<bool, StateError> {
+        match self.put(path, bytes.clone(), PutMode::Create).await {
+            Ok(()) => Ok(true),
+            Err(object_store::Error::AlreadyExists { .. }) => {
+                let found = self
+                    .store
+                    .get(path)
+                    .await
+                    .map_err(|source| self.failed("read", path, source))?
+                    .bytes()
+                    .await
+                    .map_err(|source| self.failed("read", path, source))?;
+                Ok(found == bytes)
+            }
+            Err(source) => Err(self.failed("create", path, source)),
+        }
+    }
+
+    async fn put(&self, path: &Path, bytes: Bytes, mode: PutMode) -> object_store::Result<()> {
+        self.store
+            .put_opts(path, PutPayload::from_bytes(bytes), mode.into())
+            .await
+            .map(|_| ())
+    }
+
+    async fn exists(&self, path: &Path) -> Result<bool, StateError> {
+        match self.store.head(path).await {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(source) => Err(self.failed("look for", path, source)),
+        }
+    }
+
+    fn record_path(&self, number: i64) -> Path {
+        self.path(&format!("checkpoint-{number:020}.json"))
+    }
+
+    fn marker_path(&self, number: i64) -> Path {
+        self.path(&format!("checkpoint-{number:020}.committed.json"))
+    }
+
+    fn fenced(&self, number: i64) -> StateError {
+        StateError::Fenced {
+            number,
+            folder: self.folder.to_string(),
+        }
+    }
+
+    fn failed(
+        &self,
+        action: &'static str,
+        path: &Path,
+        source: object_store::Error,
+    ) -> StateError {
+        StateError::Store {
+            action,
+            path: path.to_string(),
+            source,
+        }
+    }
+}
+
+fn record_number(name: &str) -> Option<i64> {
+    name.strip_prefix("checkpoint-")?
+        .strip_suffix(".json")?
+        .parse()
+        .ok()
+}
+
+fn damaged(path: &Path, message: &str) -> StateError {
+    StateError::Damaged {
+        path: path.to_string(),
+        message: message.to_owned(),
+    }
+}
+
+fn to_json<T: Serialize>(path: &Path, value: &T) -> Result<Bytes, StateError> {
+    serde_json::to_vec_pretty(value)
+        .map(Bytes::from)
+        .map_err(|error| damaged(path, &error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_connectors::{Position, SourceState};
+    use object_store::memory::InMemory;
+
+    use super::*;
+
+    fn record(number: i64, epoch: u64) -> Record {
+        Record {
+            format: FORMAT,
+            number,
+            epoch,
+            job: "j".into(),
+            commit_user: "u".into(),
+            created_ms: number,
+            source: SourceState {
+                position: Position::Log { offset: 1 },
+                connector: serde_json::json!({ "big": "x".repeat(2 * SIDE_BYTES) }),
+            },
+            next_sequence: 1,
+            event_time_ms: None,
+            committed_before: false,
+            floor: None,
+            tables: vec![],
+            commits: vec![],
+        }
+    }
+
+    fn state() -> StateStore {
+        StateStore::new(Arc::new(InMemory::new()), Path::from("state"))
+    }
+
+    #[tokio::test]
+    async fn records_read_back_with_their_sides() {
+        let state = state();
+        state.create(&record(1, 1)).await.unwrap();
+        state.create(&record(2, 1)).await.unwrap();
+        assert_eq!(state.newest().await.unwrap().unwrap(), (record(2, 1), false));
+        let marker = Marker {
+            number: 2,
+            position: "p".into(),
+            snapshots: [("d.t".to_owned(), 4)].into(),
+        };
+        state.mark_committed(&marker).await.unwrap();
+        assert!(state.newest().await.unwrap().unwrap().1);
+    }
+
+    #[tokio::test]
+    async fn a_second_instance_is_fenced() {
+        let state = state();
+        state.create(&record(1, 1)).await.unwrap();
+        state.create(&record(2, 2)).await.unwrap();
+        let late = state.create(&record(2, 1)).await;
+        assert!(matches!(late, Err(StateError::Fenced { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_create_after_the_successor_has_pruned_is_void() {
+        let state = state();
+        for number in 1..=9 {
+            state.create(&record(number, 1)).await.unwrap();
+        }
+        state.prune(3).await.unwrap();
+        assert_eq!(state.numbers().await.unwrap(), [7, 8, 9]);
+        let late = state.create(&record(5, 0)).await;
+        assert!(matches!(late, Err(StateError::Fenced { .. })));
+        assert_eq!(state.numbers().await.unwrap(), [7, 8, 9]);
+    }
+
+    #[tokio::test]
+    async fn a_damaged_record_is_named() {
+        let state = state();
+        state.create(&record(1, 1)).await.unwrap();
+        let path = state.record_path(1);
+        state
+            .store
+            .put(&path, PutPayload::from_static(b"{\"format\": 1"))
+            .await
+            .unwrap();
+        let error = state.newest().await.unwrap_err().to_string();
+        assert!(error.contains("checkpoint-00000000000000000001.json is damaged"));
+    }
+}

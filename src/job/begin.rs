@@ -1,0 +1,392 @@
+//! How a run of the job begins: from nothing, or from the newest checkpoint record, whose commits
+//! are finished first.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use headwater_connectors::{SourceState, TableName, TableSchema};
+use headwater_paimon::Table;
+
+use super::{
+    Job,
+    settings::Startup,
+};
+use crate::{
+    checkpoint::{Marker, Record, SplitState, TableState, record::FORMAT},
+    clock,
+    error::{JobError, Result},
+    failpoint,
+    sink::{self, CommitContext, OpenTable, PreparedCheck},
+};
+
+/// Tables opened or looked at at the same time.
+const OPEN_CONCURRENCY: usize = 8;
+
+/// Where a run begins.
+#[derive(Debug)]
+pub struct Beginning {
+    /// The newest record; it is of this instance and wholly committed.
+    pub record: Record,
+    /// Snapshot of every sink table that the job has committed.
+    pub snapshots: BTreeMap<String, i64>,
+    /// Captured tables at the record's position, with their sink tables.
+    pub tables: Vec<(Arc<TableSchema>, Table)>,
+}
+
+/// Begins a run. With `start_over`, a job that has committed nothing begins from nothing again.
+pub async fn begin(job: &Job, epoch: &mut Option<u64>, start_over: bool) -> Result<Beginning> {
+    let Some((record, marked)) = job.state.newest().await? else {
+        return from_nothing(job, epoch, None).await;
+    };
+    if record.job != job.settings.name {
+        return Err(JobError::Definite(format!(
+            "the state in {} belongs to job '{}', not '{}'. Give this job another state.path or \
+             its own pipeline.name",
+            job.state.folder(),
+            record.job,
+            job.settings.name
+        )));
+    }
+    let fenced = epoch.is_some_and(|mine| record.epoch > mine);
+    if fenced {
+        return Err(crate::checkpoint::StateError::Fenced {
+            number: record.number,
+            folder: job.state.folder().to_string(),
+        }
+        .into());
+    }
+    let mut snapshots = match job.state.marker(record.number - i64::from(!marked)).await? {
+        Some(marker) => marker.snapshots,
+        None => BTreeMap::new(),
+    };
+    if !marked {
+        finish(job, &record, &mut snapshots, PreparedCheck::Recovered).await?;
+    }
+    if start_over && !record.committed_before && record.commits.is_empty() {
+        return from_nothing(job, epoch, Some(record)).await;
+    }
+    job.source.verify_position(&record.source).await?;
+    let tables = reopen(job, &record, &snapshots).await?;
+    let record = take_over(job, epoch, record, &snapshots, &tables).await?;
+    tracing::info!(
+        checkpoint = record.number,
+        position = %record.source.position,
+        epoch = record.epoch,
+        "going on from the newest checkpoint"
+    );
+    let tables = tables
+        .into_iter()
+        .map(|(schema, open)| (schema, open.table))
+        .collect();
+    Ok(Beginning {
+        record,
+        snapshots,
+        tables,
+    })
+}
+
+/// Steps (c) and (d) of a record: commits its tables and sets its marker.
+pub async fn finish(
+    job: &Job,
+    record: &Record,
+    snapshots: &mut BTreeMap<String, i64>,
+    check: PreparedCheck,
+) -> Result<()> {
+    let last = record
+        .tables
+        .iter()
+        .filter_map(|table| {
+            let name = table.sink_name();
+            let snapshot = *snapshots.get(&name)?;
+            Some((name, (snapshot, table.last_commit?)))
+        })
+        .collect();
+    let context = CommitContext {
+        record,
+        last: &last,
+    };
+    let committed = job.committer.commit(context, check).await?;
+    snapshots.extend(committed);
+    failpoint::reach("after-table-commits");
+    let marker = Marker {
+        number: record.number,
+        position: record.source.position.to_string(),
+        snapshots: snapshots.clone(),
+    };
+    job.state.mark_committed(&marker).await?;
+    failpoint::reach("after-marker");
+    Ok(())
+}
+
+/// The first record after this instance took the job: same state, higher epoch. From here on an
+/// older instance can create no record any more.
+async fn take_over(
+    job: &Job,
+    epoch: &mut Option<u64>,
+    record: Record,
+    snapshots: &BTreeMap<String, i64>,
+    tables: &[(Arc<TableSchema>, OpenTable)],
+) -> Result<Record> {
+    if epoch.is_some_and(|mine| record.epoch == mine) {
+        return Ok(record);
+    }
+    let mine = record.epoch + 1;
+    let mut next = record.successor(mine, clock::now_ms());
+    // Rows that someone else wrote meanwhile must not win over ours that come later.
+    let highest = tables.iter().filter_map(|(_, open)| open.max_sequence).max();
+    next.next_sequence = next.next_sequence.max(highest.map_or(0, |highest| highest + 1));
+    job.state.create(&next).await?;
+    *epoch = Some(mine);
+    let marker = Marker {
+        number: next.number,
+        position: next.source.position.to_string(),
+        snapshots: snapshots.clone(),
+    };
+    job.state.mark_committed(&marker).await?;
+    Ok(next)
+}
+
+/// Opens the tables of a record and compares them with what the job left behind.
+async fn reopen(
+    job: &Job,
+    record: &Record,
+    snapshots: &BTreeMap<String, i64>,
+) -> Result<Vec<(Arc<TableSchema>, OpenTable)>> {
+    let schemas = job.source.tables(&record.source)?;
+    let opened: Vec<(Arc<TableSchema>, OpenTable)> = stream::iter(schemas)
+        .map(|schema| async move {
+            let state = table_state(record, &schema.name)?;
+            let name = (state.sink_database.as_str(), state.sink_table.as_str());
+            let open = sink::open_existing(&job.catalog, &job.settings.sink, &schema, name).await?;
+            let last = snapshots.get(&state.sink_name()).copied();
+            look_at_history(record, state, &open, last).await?;
+            Ok::<_, JobError>((schema, open))
+        })
+        .buffered(OPEN_CONCURRENCY)
+        .try_collect()
+        .await?;
+    say_what_changed(job, record).await?;
+    Ok(opened)
+}
+
+/// Says at the start when a table was rolled back or written by someone else meanwhile.
+async fn look_at_history(
+    record: &Record,
+    state: &TableState,
+    open: &OpenTable,
+    last: Option<i64>,
+) -> Result<()> {
+    let (Some(snapshot), Some(identifier)) = (last, state.last_commit) else {
+        return Ok(());
+    };
+    let table = &open.table;
+    let newest = table.latest_snapshot().await?;
+    let newest_id = newest.as_ref().map_or(0, |newest| newest.id);
+    let ours = table.snapshot(snapshot).await?;
+    let replaced = ours.as_ref().is_some_and(|ours| {
+        ours.commit_user != record.commit_user || ours.commit_identifier != identifier
+    });
+    if newest_id < snapshot || replaced {
+        return Err(JobError::Definite(format!(
+            "table {}: it was rolled back or made anew: the job's last commit (checkpoint \
+             {identifier}) was snapshot {snapshot}, the newest is {newest_id} now. Roll it forward \
+             again, or remove the job's state and its sink tables to start again",
+            table.name()
+        )));
+    }
+    if let Some(newest) = newest
+        && newest.commit_user != record.commit_user
+    {
+        tracing::warn!(
+            table = table.name(),
+            snapshot = newest.id,
+            user = newest.commit_user,
+            "written by someone else since the job's last commit: going on behind it"
+        );
+    }
+    Ok(())
+}
+
+/// Tables that match the job file now and did not when the job was started, and the reverse.
+async fn say_what_changed(job: &Job, record: &Record) -> Result<()> {
+    let now: BTreeSet<TableName> = job
+        .source
+        .discover()
+        .await?
+        .captured
+        .iter()
+        .map(|table| table.name.clone())
+        .collect();
+    for name in &now {
+        if record.tables.iter().all(|table| table.source != *name) {
+            tracing::warn!(
+                table = %name,
+                "matches the job file, but not when the job was started: not captured (adding \
+                 tables to a started job is not supported yet)"
+            );
+        }
+    }
+    let gone = record.tables.iter().find(|table| !now.contains(&table.source));
+    match gone {
+        Some(table) => Err(JobError::Definite(format!(
+            "table {}: captured when the job was started, and now it does not match source.tables \
+             or is gone at the source: not supported yet. Put it back, or remove the job's state \
+             and its sink tables to start again",
+            table.source
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The state of a captured table in a record.
+fn table_state<'a>(record: &'a Record, name: &TableName) -> Result<&'a TableState> {
+    record
+        .tables
+        .iter()
+        .find(|table| table.source == *name)
+        .ok_or_else(|| {
+            JobError::Internal(format!(
+                "checkpoint {} has the schema of {name} but not its state",
+                record.number
+            ))
+        })
+}
+
+/// Begins a job that has no checkpoint, or one whose first steps have to be taken again.
+async fn from_nothing(
+    job: &Job,
+    epoch: &mut Option<u64>,
+    before: Option<Record>,
+) -> Result<Beginning> {
+    let discovery = job.source.discover().await?;
+    if let Some((table, reason)) = discovery.rejected.first() {
+        return Err(JobError::Definite(format!(
+            "table {table}: {reason}{}. Or leave it out with source.tables.exclude",
+            match discovery.rejected.len() - 1 {
+                0 => String::new(),
+                more => format!(" (and {more} more tables, see headwater check)"),
+            }
+        )));
+    }
+    if discovery.captured.is_empty() {
+        return Err(JobError::Definite(
+            "no table matches source.tables. A pattern is database.table, with \\. for the regex \
+             'any character'; headwater check lists what matches"
+                .to_owned(),
+        ));
+    }
+    let source = job.source.start(&discovery.captured).await?;
+    let floor = job.source.round_high().await?;
+    let schemas = job.source.tables(&source)?;
+    let opened = open_all(job, &schemas).await?;
+    let highest = opened.iter().filter_map(|open| open.max_sequence).max();
+    let snapshot_sequence = highest.map_or(0, |highest| highest + 1);
+    let tables = table_states(job, &schemas, snapshot_sequence).await?;
+    let record = Record {
+        format: FORMAT,
+        number: before.as_ref().map_or(1, |before| before.number + 1),
+        epoch: before.as_ref().map_or(1, |before| before.epoch.max(epoch.unwrap_or(0) + 1)),
+        job: job.settings.name.clone(),
+        commit_user: commit_user(job),
+        created_ms: clock::now_ms(),
+        source: SourceState { ..source },
+        next_sequence: snapshot_sequence + 1,
+        event_time_ms: None,
+        committed_before: false,
+        floor: Some(floor),
+        tables,
+        commits: Vec::new(),
+    };
+    job.state.create(&record).await?;
+    *epoch = Some(record.epoch);
+    let marker = Marker {
+        number: record.number,
+        position: record.source.position.to_string(),
+        snapshots: BTreeMap::new(),
+    };
+    job.state.mark_committed(&marker).await?;
+    tracing::info!(
+        tables = record.tables.len(),
+        position = %record.source.position,
+        "starting from nothing"
+    );
+    let tables = schemas
+        .into_iter()
+        .zip(opened)
+        .map(|(schema, open)| (schema, open.table))
+        .collect();
+    Ok(Beginning {
+        record,
+        snapshots: BTreeMap::new(),
+        tables,
+    })
+}
+
+/// A user that no other state of the job ever had: an identifier of ours then means one thing.
+fn commit_user(job: &Job) -> String {
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    format!(
+        "{}-{}-{}",
+        job.settings.commit_user_prefix,
+        job.settings.name,
+        id.get(..12).unwrap_or(&id)
+    )
+}
+
+async fn open_all(job: &Job, schemas: &[Arc<TableSchema>]) -> Result<Vec<OpenTable>> {
+    let must_be_empty = job.settings.startup != Startup::LatestOffset;
+    stream::iter(schemas)
+        .map(|schema| async move {
+            let (database, name) = job.settings.router.route(&schema.name)?;
+            let (rows, bytes) = job.source.estimate(schema).await?;
+            job.status.update(|status| {
+                let table = status.tables.entry(schema.name.clone()).or_default();
+                table.estimated_rows = rows;
+            });
+            let (options, catalog) = (&job.settings.sink, &job.catalog);
+            let name = (database.as_str(), name.as_str());
+            sink::open_new(catalog, options, schema, name, bytes, must_be_empty).await
+        })
+        .buffered(OPEN_CONCURRENCY)
+        .try_collect()
+        .await
+}
+
+async fn table_states(
+    job: &Job,
+    schemas: &[Arc<TableSchema>],
+    snapshot_sequence: i64,
+) -> Result<Vec<TableState>> {
+    stream::iter(schemas)
+        .map(|schema| async move {
+            let (sink_database, sink_table) = job.settings.router.route(&schema.name)?;
+            let splits = match job.settings.startup {
+                Startup::LatestOffset => Vec::new(),
+                Startup::Initial | Startup::Snapshot => {
+                    let want = job.settings.concurrent_chunks;
+                    job.source.splits(schema, want).await?
+                }
+            };
+            Ok(TableState {
+                source: schema.name.clone(),
+                sink_database,
+                sink_table,
+                snapshot_sequence,
+                last_commit: None,
+                splits: splits
+                    .into_iter()
+                    .map(|split| SplitState {
+                        split,
+                        rows: 0,
+                        done: false,
+                    })
+                    .collect(),
+            })
+        })
+        .buffered(OPEN_CONCURRENCY)
+        .try_collect()
+        .await
+}

@@ -1,0 +1,453 @@
+//! One run of the job from a checkpoint on: the tail's items go into the sink, barriers become
+//! checkpoints, rounds run beside. Ends with the first error; nothing that is not in a record
+//! outlives it.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use headwater_connectors::{
+    ChangeBatch, TableName, TailItem,
+    change::{Barrier, SchemaChange},
+};
+use headwater_paimon::{CommitMessage, WriteSettings};
+use tokio::{
+    sync::mpsc,
+    task::{JoinHandle, JoinSet},
+    time::{Instant, MissedTickBehavior, interval_at, sleep_until},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Ended, Job,
+    begin::{self, Beginning},
+    gate::Gate,
+    limit::RowLimit,
+    settings::Startup,
+    snapshot::{Captured, Rounds, Snapshot, Work},
+    status::CheckpointProgress,
+};
+use crate::{
+    checkpoint::{Record, TableCommit},
+    clock,
+    error::{JobError, Result},
+    failpoint,
+    sink::{PreparedCheck, Sink, discard},
+};
+
+/// Change batches between the tail and the sink: each holds a few MB at the most.
+const QUEUE: usize = 4;
+/// How long a shutdown waits for a transaction edge to stop at.
+const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs from `beginning` on.
+pub async fn run(
+    job: &Arc<Job>,
+    beginning: Beginning,
+    shutdown: &CancellationToken,
+) -> Result<Ended> {
+    let mut pipeline = Pipeline::new(job, beginning);
+    let ended = pipeline.drive(shutdown).await;
+    pipeline.wind_up().await;
+    ended
+}
+
+struct Pipeline {
+    job: Arc<Job>,
+    gate: Arc<Gate>,
+    sink: Sink,
+    captured: Captured,
+    rounds: Rounds,
+    /// The newest record; its successor is made at the next barrier.
+    record: Record,
+    snapshots: BTreeMap<String, i64>,
+    next_sequence: i64,
+    /// The checkpoint under way, steps (b) to (e).
+    in_flight: Option<JoinHandle<Result<Committed>>>,
+    /// Ends the snapshot phase early.
+    stop_rounds: CancellationToken,
+    /// Shutdown was asked for, and until when a last checkpoint is waited for.
+    closing: Option<Instant>,
+    /// The checkpoint under way began after the shutdown was asked for.
+    is_last: bool,
+}
+
+/// A checkpoint that is wholly committed.
+struct Committed {
+    record: Record,
+    snapshots: BTreeMap<String, i64>,
+}
+
+impl Pipeline {
+    fn new(job: &Arc<Job>, beginning: Beginning) -> Self {
+        let Beginning {
+            record,
+            snapshots,
+            tables,
+        } = beginning;
+        let settings = WriteSettings {
+            max_buffered_bytes: job.settings.tail_budget_bytes(),
+            ..WriteSettings::default()
+        };
+        let sink = Sink::new(
+            tables
+                .iter()
+                .map(|(schema, table)| (schema.name.clone(), table.clone())),
+            settings,
+            job.settings.tail_budget_bytes(),
+        );
+        let captured: HashMap<_, _> = tables
+            .into_iter()
+            .map(|(schema, table)| (schema.name.clone(), (schema, table)))
+            .collect();
+        Self {
+            job: job.clone(),
+            gate: Arc::new(Gate::new(record.floor.clone())),
+            sink,
+            captured: Arc::new(Mutex::new(captured)),
+            rounds: Rounds::default(),
+            next_sequence: record.next_sequence,
+            record,
+            snapshots,
+            in_flight: None,
+            stop_rounds: CancellationToken::new(),
+            closing: None,
+            is_last: false,
+        }
+    }
+
+    /// The loop. The tail and the rounds are tasks that end with it.
+    async fn drive(&mut self, shutdown: &CancellationToken) -> Result<Ended> {
+        let mut tasks: JoinSet<(&'static str, Result<()>)> = JoinSet::new();
+        let (items, mut received) = mpsc::channel(QUEUE);
+        self.start_tail(&mut tasks, items);
+        self.start_rounds(&mut tasks);
+        let interval = self.job.settings.interval;
+        let mut ticks = interval_at(Instant::now() + interval, interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let closing = self.closing;
+            tokio::select! {
+                // In this order: what is finished first, then new work.
+                biased;
+                committed = finished(&mut self.in_flight) => {
+                    if let Some(ended) = self.committed(committed?) {
+                        return Ok(ended);
+                    }
+                }
+                () = shutdown.cancelled(), if closing.is_none() => {
+                    self.closing = Some(Instant::now() + SHUTDOWN_PATIENCE);
+                    self.stop_rounds.cancel();
+                    self.gate.request();
+                }
+                () = until(closing) => return Ok(Ended::StoppedWithoutCheckpoint),
+                Some(ended) = tasks.join_next() => {
+                    self.task_ended(ended)?;
+                }
+                _ = ticks.tick() => self.gate.request(),
+                item = received.recv() => match item {
+                    Some(item) => self.take(item).await?,
+                    None => return Err(tail_error(&mut tasks).await),
+                },
+            }
+        }
+    }
+
+    fn start_tail(
+        &self,
+        tasks: &mut JoinSet<(&'static str, Result<()>)>,
+        items: mpsc::Sender<TailItem>,
+    ) {
+        let source = self.job.source.clone();
+        let (from, gate) = (self.record.source.clone(), self.gate.clone());
+        let progress = self.job.status.tail_sender();
+        tasks.spawn(async move {
+            let ended = source.tail(from, gate, items, progress).await;
+            ("tail", ended.map_err(JobError::from))
+        });
+    }
+
+    fn start_rounds(&self, tasks: &mut JoinSet<(&'static str, Result<()>)>) {
+        let todo: Vec<Work> = self
+            .record
+            .tables
+            .iter()
+            .flat_map(|table| {
+                let sequence = table.snapshot_sequence;
+                let left = table.splits.iter().filter(|split| !split.done);
+                left.map(move |state| Work {
+                    state: state.clone(),
+                    sequence,
+                })
+            })
+            .collect();
+        self.show_progress();
+        if todo.is_empty() {
+            return;
+        }
+        let settings = &self.job.settings;
+        let snapshot = Snapshot {
+            source: self.job.source.clone(),
+            gate: self.gate.clone(),
+            captured: self.captured.clone(),
+            rounds: self.rounds.clone(),
+            settings: WriteSettings {
+                max_buffered_bytes: settings.lane_budget_bytes(),
+                ..WriteSettings::default()
+            },
+            workers: settings.concurrent_chunks,
+            round: settings.interval,
+            limit: Arc::new(RowLimit::new(settings.rows_per_second)),
+            status: self.job.status.clone(),
+            stop: self.stop_rounds.clone(),
+        };
+        tasks.spawn(async move { ("snapshot", snapshot.run(todo).await) });
+    }
+
+    /// What the record knows of the snapshot phase, for people.
+    fn show_progress(&self) {
+        self.job.status.update(|status| {
+            for table in &self.record.tables {
+                let progress = status.tables.entry(table.source.clone()).or_default();
+                progress.read_rows = table.splits.iter().map(|split| split.rows).sum();
+                progress.done = table.splits.iter().all(|split| split.done);
+            }
+        });
+    }
+
+    fn task_ended(
+        &mut self,
+        ended: Result<(&'static str, Result<()>), tokio::task::JoinError>,
+    ) -> Result<()> {
+        match ended {
+            Ok(("snapshot", Ok(()))) => {
+                self.gate.request();
+                Ok(())
+            }
+            // What the tail still has in the queue is not needed: it is read again.
+            Ok((_, Err(error))) => Err(error),
+            Ok((name, Ok(()))) => Err(JobError::Internal(format!("the {name} ended by itself"))),
+            Err(error) => Err(JobError::Internal(format!("a part of the job: {error}"))),
+        }
+    }
+
+    async fn take(&mut self, item: TailItem) -> Result<()> {
+        match item {
+            TailItem::Rows(batch) => self.write(batch).await,
+            TailItem::Schema(change) => self.follow(change).await,
+            TailItem::Barrier(barrier) => self.checkpoint(barrier).await,
+        }
+    }
+
+    async fn write(&mut self, batch: ChangeBatch) -> Result<()> {
+        let rows = i64::try_from(batch.rows.num_rows()).unwrap_or(i64::MAX);
+        self.sink.write(&batch, self.next_sequence).await?;
+        self.next_sequence = self.next_sequence.saturating_add(rows);
+        Ok(())
+    }
+
+    /// The lake first, then the schema that chunks are read with.
+    async fn follow(&mut self, change: SchemaChange) -> Result<()> {
+        let table = self.sink.apply(&change).await?;
+        tracing::info!(
+            table = %change.table.name,
+            columns = ?change.added.iter().map(|(column, _)| &column.name).collect::<Vec<_>>(),
+            position = %change.position,
+            "columns added"
+        );
+        let name = change.table.name.clone();
+        lock(&self.captured).insert(name, (change.table, table));
+        Ok(())
+    }
+
+    /// Steps (a) here, (b) to (e) in a task beside the next rows.
+    async fn checkpoint(&mut self, barrier: Barrier) -> Result<()> {
+        if self.in_flight.is_some() {
+            return Err(JobError::Internal("two checkpoints at once".to_owned()));
+        }
+        let began = Instant::now();
+        self.is_last = self.closing.is_some();
+        let tail_files = self.sink.flush().await?;
+        let included = self.gate.take_included();
+        let record = self.successor(&barrier, included, tail_files)?;
+        failpoint::reach("after-flush");
+        let idle = record.commits.is_empty()
+            && record.tables == self.record.tables
+            && record.source == self.record.source;
+        let (job, snapshots) = (self.job.clone(), self.snapshots.clone());
+        let standing = self.record.clone();
+        self.in_flight = Some(tokio::spawn(async move {
+            match idle {
+                // Nothing moved: the old record stands.
+                true => Ok(Committed {
+                    record: standing,
+                    snapshots,
+                }),
+                false => make_durable(&job, record, snapshots, began).await,
+            }
+        }));
+        Ok(())
+    }
+
+    /// The record of a checkpoint at `barrier`: chunk files stand before the tail's.
+    fn successor(
+        &self,
+        barrier: &Barrier,
+        included: Vec<u64>,
+        tail_files: Vec<(TableName, Vec<CommitMessage>)>,
+    ) -> Result<Record> {
+        let mut record = self.record.successor(self.record.epoch, clock::now_ms());
+        record.source = barrier.state.clone();
+        record.event_time_ms = barrier.event_time_ms.or(self.record.event_time_ms);
+        record.next_sequence = self.next_sequence;
+        record.floor = None;
+        let mut files: BTreeMap<TableName, Vec<CommitMessage>> = BTreeMap::new();
+        for id in included {
+            let round = lock(&self.rounds)
+                .remove(&id)
+                .ok_or_else(|| JobError::Internal(format!("round {id} has no result")))?;
+            for (table, messages) in round.files {
+                files.entry(table).or_default().extend(messages);
+            }
+            for progress in round.progress {
+                let table = record
+                    .tables
+                    .iter_mut()
+                    .find(|table| table.source == progress.split.table);
+                let split = table.and_then(|table| {
+                    let id = progress.split.id;
+                    table.splits.iter_mut().find(|split| split.split.id == id)
+                });
+                if let Some(split) = split {
+                    *split = progress;
+                }
+            }
+        }
+        for (table, messages) in tail_files {
+            files.entry(table).or_default().extend(messages);
+        }
+        for table in &mut record.tables {
+            let Some(messages) = files.remove(&table.source) else {
+                continue;
+            };
+            table.last_commit = Some(record.number);
+            record.commits.push(TableCommit {
+                database: table.sink_database.clone(),
+                table: table.sink_table.clone(),
+                messages,
+            });
+        }
+        record.committed_before |= !record.commits.is_empty();
+        Ok(record)
+    }
+
+    /// A checkpoint is done; says whether the job is.
+    fn committed(&mut self, committed: Committed) -> Option<Ended> {
+        self.record = committed.record;
+        self.snapshots = committed.snapshots;
+        self.gate.finished();
+        if self.is_last {
+            // Rounds that were under way at the shutdown are read again by the next run.
+            return Some(Ended::Stopped);
+        }
+        let complete = self.job.settings.startup == Startup::Snapshot
+            && self.record.snapshot_is_complete();
+        complete.then_some(Ended::SnapshotComplete)
+    }
+
+    /// Lets a checkpoint under way end, and removes files that no record names.
+    async fn wind_up(&mut self) {
+        self.stop_rounds.cancel();
+        if let Some(task) = self.in_flight.take() {
+            let _ = task.await;
+        }
+        let rounds = std::mem::take(&mut *lock(&self.rounds));
+        let files = rounds.into_values().flat_map(|round| round.files);
+        for (table, messages) in files.chain(self.sink.take_flushed()) {
+            if let Some(table) = self.sink.table(&table) {
+                discard(table, &messages).await;
+            }
+        }
+    }
+}
+
+/// Steps (b) to (e).
+async fn make_durable(
+    job: &Job,
+    record: Record,
+    mut snapshots: BTreeMap<String, i64>,
+    began: Instant,
+) -> Result<Committed> {
+    job.state.create(&record).await?;
+    failpoint::reach("after-record");
+    begin::finish(job, &record, &mut snapshots, PreparedCheck::Fresh).await?;
+    job.source.confirm(&record.source.position).await?;
+    job.state.prune(job.settings.retained).await?;
+    let files = record
+        .commits
+        .iter()
+        .flat_map(|commit| &commit.messages)
+        .map(|message| message.new_files.len() as u64)
+        .sum();
+    let progress = CheckpointProgress {
+        number: record.number,
+        position: record.source.position.to_string(),
+        event_time_ms: record.event_time_ms,
+        committed: std::time::Instant::now(),
+        took_ms: began.elapsed().as_millis() as u64,
+        tables: record.commits.len(),
+    };
+    tracing::debug!(
+        checkpoint = progress.number,
+        tables = progress.tables,
+        files,
+        took_ms = progress.took_ms,
+        position = progress.position,
+        "checkpoint committed"
+    );
+    job.status.committed(progress, files);
+    // The files are committed: the next record has no use for them.
+    let record = Record {
+        commits: Vec::new(),
+        ..record
+    };
+    Ok(Committed { record, snapshots })
+}
+
+/// Waits for the checkpoint under way; for ever when there is none.
+async fn finished(task: &mut Option<JoinHandle<Result<Committed>>>) -> Result<Committed> {
+    let Some(running) = task else {
+        return std::future::pending().await;
+    };
+    let ended = running.await;
+    *task = None;
+    ended.map_err(|error| JobError::Internal(format!("a checkpoint: {error}")))?
+}
+
+/// Sleeps until then; for ever when there is no then.
+async fn until(when: Option<Instant>) {
+    match when {
+        Some(when) => sleep_until(when).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Why the tail closed its queue.
+async fn tail_error(tasks: &mut JoinSet<(&'static str, Result<()>)>) -> JobError {
+    while let Some(ended) = tasks.join_next().await {
+        match ended {
+            Ok(("tail", Err(error))) => return error,
+            Ok(("tail", Ok(()))) => break,
+            Ok((_, Err(error))) => return error,
+            Ok((_, Ok(()))) => {}
+            Err(error) => return JobError::Internal(format!("a part of the job: {error}")),
+        }
+    }
+    JobError::Internal("the tail ended by itself".to_owned())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

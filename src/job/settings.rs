@@ -1,0 +1,55 @@
+//! What a job needs to know, apart from where it reads and writes.
+
+use std::time::Duration;
+
+use crate::{route::Router, sink::SinkOptions};
+
+/// Settings of a job. Made from the job file, or by a test.
+#[derive(Debug)]
+pub struct Settings {
+    /// Name of the job.
+    pub name: String,
+    /// First part of the commit user.
+    pub commit_user_prefix: String,
+    /// Time between checkpoints.
+    pub interval: Duration,
+    /// Checkpoint records kept.
+    pub retained: usize,
+    /// Which rows a new job takes.
+    pub startup: Startup,
+    /// Bytes that all buffers of the job may hold together.
+    pub memory_bytes: usize,
+    /// Chunks read at the same time.
+    pub concurrent_chunks: usize,
+    /// Snapshot rows a second.
+    pub rows_per_second: Option<u64>,
+    /// Where source tables go.
+    pub router: Router,
+    /// What new sink tables get.
+    pub sink: SinkOptions,
+    /// Cap of the backoff between retries.
+    pub retry_max: Duration,
+}
+
+/// Which rows a new job takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Startup {
+    /// All rows there are, then the log.
+    Initial,
+    /// All rows there are, then the job ends.
+    Snapshot,
+    /// The log from now on.
+    LatestOffset,
+}
+
+impl Settings {
+    /// Bytes for buffers of tail rows.
+    pub fn tail_budget_bytes(&self) -> usize {
+        self.memory_bytes / 4
+    }
+
+    /// Bytes for one snapshot worker's writer.
+    pub fn lane_budget_bytes(&self) -> usize {
+        (self.memory_bytes / 4 / self.concurrent_chunks.max(1)).max(1 << 20)
+    }
+}

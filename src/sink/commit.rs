@@ -1,0 +1,159 @@
+//! Step (c) of a checkpoint: the files of a record become visible, table by table, each under
+//! (commit user, checkpoint number). Done again after a crash it finds what is already there.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use headwater_paimon::{
+    Catalog, CommitOutcome, CommitRequest, Expect, TableCommitter,
+};
+use tokio::sync::Mutex;
+
+use crate::{
+    checkpoint::{Record, TableCommit},
+    error::{JobError, Result},
+    failpoint,
+};
+
+/// Tables committed at the same time.
+const COMMIT_CONCURRENCY: usize = 8;
+
+/// Commits checkpoints. Keeps what it has learnt of each table from commit to commit.
+#[derive(Debug)]
+pub struct Committer {
+    catalog: Catalog,
+    tables: Mutex<HashMap<String, Arc<Mutex<TableCommitter>>>>,
+}
+
+/// What the commit of a table needs to know besides its files.
+#[derive(Debug, Clone)]
+pub struct CommitContext<'a> {
+    /// The record that is committed.
+    pub record: &'a Record,
+    /// Snapshot and identifier of the job's last commit into each sink table.
+    pub last: &'a BTreeMap<String, (i64, i64)>,
+}
+
+/// How carefully prepared files are looked at before they are committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PreparedCheck {
+    /// They were written a moment ago.
+    Fresh,
+    /// They were prepared before a restart: each must still be there.
+    Recovered,
+}
+
+impl Committer {
+    /// A committer for the tables of a catalog.
+    pub fn new(catalog: Catalog) -> Self {
+        Self {
+            catalog,
+            tables: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// Commits everything that the record prepared; gives the snapshot of each table concerned.
+    pub async fn commit(
+        &self,
+        context: CommitContext<'_>,
+        check: PreparedCheck,
+    ) -> Result<BTreeMap<String, i64>> {
+        let context = &context;
+        stream::iter(&context.record.commits)
+            .map(|commit| async move {
+                let name = commit.sink_name();
+                let snapshot = self.commit_table(context, commit, check).await?;
+                failpoint::reach("between-table-commits");
+                Ok::<_, JobError>((name, snapshot))
+            })
+            .buffer_unordered(COMMIT_CONCURRENCY)
+            .try_collect()
+            .await
+    }
+
+    async fn commit_table(
+        &self,
+        context: &CommitContext<'_>,
+        commit: &TableCommit,
+        check: PreparedCheck,
+    ) -> Result<i64> {
+        let record = context.record;
+        let committer = self.committer(commit).await?;
+        let mut committer = committer.lock().await;
+        if check == PreparedCheck::Recovered {
+            let table = committer.table().clone();
+            let done = table
+                .find_commit(&record.commit_user, record.number)
+                .await?;
+            let missing = match done {
+                Some(_) => Vec::new(),
+                None => table.missing_files(&commit.messages).await?,
+            };
+            if let Some(file) = missing.first() {
+                return Err(JobError::Definite(format!(
+                    "table {}: checkpoint {} prepared {} files that are gone ({file} and others), \
+                     probably deleted by another engine's orphan cleaning. Their rows cannot be \
+                     committed; drop the job's sink tables and its state to read the tables again",
+                    commit.sink_name(),
+                    record.number,
+                    missing.len(),
+                )));
+            }
+        }
+        let expect = context
+            .last
+            .get(&commit.sink_name())
+            .map(|(snapshot, identifier)| Expect {
+                last_snapshot: Some(*snapshot),
+                last_user: record.commit_user.clone(),
+                last_identifier: *identifier,
+            });
+        let request = CommitRequest {
+            user: record.commit_user.clone(),
+            identifier: record.number,
+            messages: commit.messages.clone(),
+            watermark_ms: record.event_time_ms,
+            properties: properties(record),
+            expect,
+        };
+        let outcome = committer.commit(&request).await?;
+        let (CommitOutcome::Committed { snapshot } | CommitOutcome::AlreadyCommitted { snapshot }) =
+            outcome;
+        Ok(snapshot)
+    }
+
+    async fn committer(&self, commit: &TableCommit) -> Result<Arc<Mutex<TableCommitter>>> {
+        let name = commit.sink_name();
+        if let Some(known) = self.tables.lock().await.get(&name) {
+            return Ok(known.clone());
+        }
+        let table = self.catalog.table(&commit.database, &commit.table).await?;
+        let table = table.ok_or_else(|| {
+            JobError::Definite(format!(
+                "table {name}: it is gone, though the job has files for it. Restore it, or remove \
+                 the job's state and its other sink tables to start again"
+            ))
+        })?;
+        let committer = Arc::new(Mutex::new(TableCommitter::new(table)));
+        let mut tables = self.tables.lock().await;
+        Ok(tables.entry(name).or_insert(committer).clone())
+    }
+}
+
+/// What every snapshot says about its checkpoint.
+fn properties(record: &Record) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        ("headwater.job".to_owned(), record.job.clone()),
+        (
+            "headwater.checkpoint-id".to_owned(),
+            record.number.to_string(),
+        ),
+        (
+            "headwater.position".to_owned(),
+            record.source.position.to_string(),
+        ),
+    ])
+}

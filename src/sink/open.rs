@@ -1,0 +1,159 @@
+//! Opening sink tables: made where they do not exist, continued where they fit, else refused.
+
+use std::collections::BTreeMap;
+
+use headwater_connectors::{TableName, TableSchema};
+use headwater_paimon::{Catalog, DataField, Schema, Table};
+
+use super::types;
+use crate::error::{JobError, Result};
+
+/// What the job file says about sink tables.
+#[derive(Debug, Clone, Default)]
+pub struct SinkOptions {
+    /// `table.properties.*`
+    pub table_options: BTreeMap<String, String>,
+    /// `partition.key`, by source table as text.
+    pub partition_keys: BTreeMap<String, Vec<String>>,
+}
+
+/// A sink table, opened.
+#[derive(Debug, Clone)]
+pub struct OpenTable {
+    /// The table.
+    pub table: Table,
+    /// Highest sequence number in it, when it has rows.
+    pub max_sequence: Option<i64>,
+    /// It had snapshots before this job began.
+    pub has_snapshots: bool,
+}
+
+impl SinkOptions {
+    /// Partition columns of a source table.
+    pub fn partition_keys(&self, source: &TableName) -> &[String] {
+        self.partition_keys
+            .get(&source.to_string())
+            .map(Vec::as_slice)
+            .unwrap_or_default()
+    }
+
+    /// The schema that a new sink table gets.
+    pub fn new_schema(&self, source: &TableSchema, bytes: u64) -> Result<Schema> {
+        let partition_keys = self.partition_keys(&source.name);
+        if let Some(outside) = partition_keys
+            .iter()
+            .find(|key| !source.primary_key.contains(key))
+        {
+            return Err(JobError::Definite(format!(
+                "table {}: partition column {outside} is not part of the primary key ({}): not \
+                 supported yet. Partition by key columns only",
+                source.name,
+                source.primary_key.join(", ")
+            )));
+        }
+        let mut options = self.table_options.clone();
+        options
+            .entry("bucket".to_owned())
+            .or_insert_with(|| types::buckets_for(bytes).to_string());
+        Ok(Schema::create(
+            source.columns.iter().map(types::lake_field).collect(),
+            types::lake_key(source, partition_keys),
+            partition_keys.to_vec(),
+            options,
+            source.comment.clone(),
+        )?)
+    }
+}
+
+/// Opens the sink table of a new job: makes it, or continues one that fits. With `must_be_empty`
+/// (a snapshot is to be read into it) one that has snapshots is refused.
+pub async fn open_new(
+    catalog: &Catalog,
+    options: &SinkOptions,
+    source: &TableSchema,
+    (database, name): (&str, &str),
+    bytes: u64,
+    must_be_empty: bool,
+) -> Result<OpenTable> {
+    let table = match catalog.table(database, name).await? {
+        Some(table) => table,
+        None => {
+            let schema = options.new_schema(source, bytes)?;
+            catalog.create_database(database).await?;
+            return Ok(OpenTable {
+                table: catalog.create_table(database, name, schema).await?,
+                max_sequence: None,
+                has_snapshots: false,
+            });
+        }
+    };
+    let opened = fit(table, options, source).await?;
+    if must_be_empty && opened.has_snapshots {
+        return Err(JobError::Definite(format!(
+            "table {}: the sink table {database}.{name} exists and has snapshots, and this job \
+             has no checkpoint of its own: reading a snapshot into it would leave rows that the \
+             source no longer has. Drop the table, route the source table to another name, or \
+             start with scan.startup.mode: latest-offset to go on with the rows it has",
+            source.name
+        )));
+    }
+    Ok(opened)
+}
+
+/// Opens the sink table of a job that goes on from a checkpoint.
+pub async fn open_existing(
+    catalog: &Catalog,
+    options: &SinkOptions,
+    source: &TableSchema,
+    (database, name): (&str, &str),
+) -> Result<OpenTable> {
+    let table = catalog.table(database, name).await?.ok_or_else(|| {
+        JobError::Definite(format!(
+            "table {}: the sink table {database}.{name} is gone, though the job's checkpoint \
+             says it was written. Restore it, or remove the job's state and its other sink tables \
+             to start again",
+            source.name
+        ))
+    })?;
+    fit(table, options, source).await
+}
+
+/// Checks that an existing table fits and adds the columns that it lacks.
+async fn fit(table: Table, options: &SinkOptions, source: &TableSchema) -> Result<OpenTable> {
+    let misfits = types::misfits(
+        source,
+        table.schema(),
+        options.partition_keys(&source.name),
+    );
+    if !misfits.is_empty() {
+        return Err(JobError::Definite(format!(
+            "table {}: the sink table {} exists and does not fit: {}. Route the source table to \
+             another name, or drop the sink table",
+            source.name,
+            table.name(),
+            misfits.join("; ")
+        )));
+    }
+    let mut missing: Vec<(DataField, Option<String>)> = Vec::new();
+    let mut before: Option<String> = None;
+    for column in &source.columns {
+        if table.schema().field(&column.name).is_none() {
+            missing.push((types::lake_field(column), before.clone()));
+        }
+        before = Some(column.name.clone());
+    }
+    let table = match missing.is_empty() {
+        true => table,
+        false => table.add_columns(&missing).await?,
+    };
+    let has_snapshots = table.latest_snapshot().await?.is_some();
+    let max_sequence = match has_snapshots {
+        true => table.max_sequence_number().await?,
+        false => None,
+    };
+    Ok(OpenTable {
+        table,
+        max_sequence,
+        has_snapshots,
+    })
+}

@@ -1,0 +1,195 @@
+//! From a source table to a sink table: types, keys, options, and whether an existing table fits.
+
+use headwater_connectors::{Column, DataType as SourceType, TableSchema};
+use headwater_paimon::{DataField, DataType, Schema};
+
+/// The lake's type for a source column's.
+pub fn lake_type(source: &SourceType) -> DataType {
+    match source {
+        SourceType::Boolean => DataType::Boolean,
+        SourceType::TinyInt => DataType::TinyInt,
+        SourceType::SmallInt => DataType::SmallInt,
+        SourceType::Int => DataType::Int,
+        SourceType::BigInt => DataType::BigInt,
+        SourceType::Float => DataType::Float,
+        SourceType::Double => DataType::Double,
+        SourceType::Decimal(precision, scale) => DataType::Decimal(*precision, *scale),
+        SourceType::Char(length) => DataType::Char(*length),
+        SourceType::VarChar(length) => DataType::VarChar(*length),
+        SourceType::String => DataType::String,
+        SourceType::Binary(length) => DataType::Binary(*length),
+        SourceType::VarBinary(length) => DataType::VarBinary(*length),
+        SourceType::Bytes => DataType::Bytes,
+        SourceType::Date => DataType::Date,
+        SourceType::Time(digits) => DataType::Time(*digits),
+        SourceType::Timestamp(digits) => DataType::Timestamp(*digits),
+        SourceType::TimestampLtz(digits) => DataType::TimestampLtz(*digits),
+        SourceType::Array(item) => DataType::Array(Box::new(lake_type(item))),
+    }
+}
+
+/// A field for a source column; the table gives its id.
+pub fn lake_field(column: &Column) -> DataField {
+    DataField {
+        id: 0,
+        name: column.name.clone(),
+        data_type: lake_type(&column.data_type),
+        nullable: column.nullable,
+        description: column.comment.clone(),
+    }
+}
+
+/// Buckets for a table of this many bytes: a power of two, about 1 GB a bucket, 1 to 256.
+pub fn buckets_for(bytes: u64) -> u32 {
+    let wanted = bytes.div_ceil(1 << 30).clamp(1, 256);
+    u32::try_from(wanted).unwrap_or(256).next_power_of_two()
+}
+
+/// Why rows of `source` do not fit the existing `sink`; empty when they do. Columns that the sink
+/// lacks are not counted: they are added when they may be null.
+pub fn misfits(source: &TableSchema, sink: &Schema, partition_keys: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    for column in &source.columns {
+        let wanted = lake_type(&column.data_type);
+        match sink.field(&column.name) {
+            Some((_, field)) if !holds(&field.data_type, &wanted) => found.push(format!(
+                "column {} is {} there and {wanted} ({}) at the source",
+                column.name, field.data_type, column.source_type
+            )),
+            Some((_, field)) if column.nullable && !field.nullable => found.push(format!(
+                "column {} is NOT NULL there and may be NULL at the source",
+                column.name
+            )),
+            None if !column.nullable => found.push(format!(
+                "column {} is missing there and NOT NULL at the source",
+                column.name
+            )),
+            _ => {}
+        }
+    }
+    for field in &sink.fields {
+        let known = source.columns.iter().any(|column| column.name == field.name);
+        if !known && !field.nullable {
+            found.push(format!(
+                "column {} is NOT NULL there and missing at the source",
+                field.name
+            ));
+        }
+    }
+    let key = lake_key(source, partition_keys);
+    let mut there = sink.primary_keys.clone();
+    let mut wanted = key.clone();
+    there.sort();
+    wanted.sort();
+    if there != wanted {
+        found.push(format!(
+            "its primary key is ({}), the source's ({})",
+            sink.primary_keys.join(", "),
+            key.join(", ")
+        ));
+    }
+    if sink.partition_keys != partition_keys {
+        found.push(format!(
+            "it is partitioned by ({}), the job says ({})",
+            sink.partition_keys.join(", "),
+            partition_keys.join(", ")
+        ));
+    }
+    if sink.buckets() < 1 {
+        found.push(format!(
+            "its option bucket is {}; only fixed buckets (1 or more) are supported yet",
+            sink.buckets()
+        ));
+    }
+    found
+}
+
+/// The sink's key: the source's, and partition columns that are missing from it.
+pub fn lake_key(source: &TableSchema, partition_keys: &[String]) -> Vec<String> {
+    let missing = partition_keys
+        .iter()
+        .filter(|key| !source.primary_key.contains(key));
+    source.primary_key.iter().chain(missing).cloned().collect()
+}
+
+/// Whether a sink column holds every value of the wanted type unchanged, in the same Arrow type.
+fn holds(sink: &DataType, wanted: &DataType) -> bool {
+    use DataType::{Binary, Bytes, Char, String, Time, Timestamp, TimestampLtz, VarBinary, VarChar};
+    match (sink, wanted) {
+        (String, Char(_) | VarChar(_)) | (Bytes, Binary(_) | VarBinary(_)) => true,
+        (Char(room) | VarChar(room), Char(length) | VarChar(length))
+        | (VarBinary(room), Binary(length) | VarBinary(length)) => room >= length,
+        (Time(room), Time(digits))
+        | (Timestamp(room), Timestamp(digits))
+        | (TimestampLtz(room), TimestampLtz(digits)) => {
+            room >= digits && sink.arrow() == wanted.arrow()
+        }
+        (sink, wanted) => sink == wanted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_connectors::TableName;
+
+    use super::*;
+
+    fn source(columns: &[(&str, SourceType, bool)]) -> TableSchema {
+        TableSchema {
+            name: TableName::new("d", "t"),
+            version: 0,
+            columns: columns
+                .iter()
+                .map(|(name, data_type, nullable)| Column {
+                    name: (*name).into(),
+                    data_type: data_type.clone(),
+                    nullable: *nullable,
+                    comment: None,
+                    source_type: "x".into(),
+                })
+                .collect(),
+            primary_key: vec!["id".into()],
+            comment: None,
+        }
+    }
+
+    fn sink(source: &TableSchema) -> Schema {
+        Schema {
+            version: 3,
+            id: 0,
+            fields: source.columns.iter().map(lake_field).collect(),
+            highest_field_id: 1,
+            partition_keys: vec![],
+            primary_keys: vec!["id".into()],
+            options: [("bucket".to_owned(), "1".to_owned())].into(),
+            comment: None,
+            time_millis: 0,
+        }
+    }
+
+    #[test]
+    fn buckets_grow_in_powers_of_two() {
+        let gib = 1 << 30;
+        let cases = [(0, 1), (gib, 1), (gib + 1, 2), (5 * gib, 8), (9_000 * gib, 256)];
+        for (bytes, buckets) in cases {
+            assert_eq!(buckets_for(bytes), buckets);
+        }
+    }
+
+    #[test]
+    fn an_existing_table_fits_or_says_why() {
+        let source_schema = source(&[
+            ("id", SourceType::Int, false),
+            ("v", SourceType::VarChar(10), true),
+        ]);
+        let mut table = sink(&source_schema);
+        assert!(misfits(&source_schema, &table, &[]).is_empty());
+        table.fields[1].data_type = DataType::String;
+        assert!(misfits(&source_schema, &table, &[]).is_empty());
+        table.fields[1].data_type = DataType::VarChar(9);
+        table.fields[0].data_type = DataType::BigInt;
+        table.primary_keys = vec!["v".into()];
+        let found = misfits(&source_schema, &table, &[]);
+        assert_eq!(found.len(), 3, "{found:?}");
+    }
+}
