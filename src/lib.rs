@@ -10,6 +10,7 @@
     )
 )]
 
+pub mod check;
 pub mod checkpoint;
 pub mod clock;
 pub mod error;

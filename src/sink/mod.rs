@@ -15,7 +15,7 @@ pub use commit::{CommitContext, Committer, PreparedCheck};
 use futures::{StreamExt, TryStreamExt, stream};
 use headwater_connectors::{ChangeBatch, RowKinds, TableName, change::SchemaChange};
 use headwater_paimon::{CommitMessage, DataField, Table, WriteBuffer, WriteSettings};
-pub use open::{OpenTable, SinkOptions, open_existing, open_new};
+pub use open::{OpenTable, SinkOptions, filled_error, open_existing, open_new};
 
 use crate::error::{JobError, Result};
 

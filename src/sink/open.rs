@@ -89,15 +89,19 @@ pub async fn open_new(
     };
     let opened = fit(table, options, source).await?;
     if must_be_empty && opened.has_snapshots {
-        return Err(JobError::Definite(format!(
-            "table {}: the sink table {database}.{name} exists and has snapshots, and this job \
-             has no checkpoint of its own: reading a snapshot into it would leave rows that the \
-             source no longer has. Drop the table, route the source table to another name, or \
-             start with scan.startup.mode: latest-offset to go on with the rows it has",
-            source.name
-        )));
+        return Err(filled_error(&source.name, database, name));
     }
     Ok(opened)
+}
+
+/// Why a snapshot is not read into a table that has rows.
+pub fn filled_error(source: &TableName, database: &str, name: &str) -> JobError {
+    JobError::Definite(format!(
+        "table {source}: the sink table {database}.{name} exists and has snapshots, and this job \
+         has no checkpoint of its own: reading a snapshot into it would leave rows that the source \
+         no longer has. Drop the table, route the source table to another name, or start with \
+         scan.startup.mode: latest-offset to go on with the rows it has"
+    ))
 }
 
 /// Opens the sink table of a job that goes on from a checkpoint.
