@@ -15,7 +15,7 @@
 )]
 
 mod avro;
-mod catalog;
+pub mod catalog;
 pub mod commit;
 pub mod data_file_meta;
 pub mod data_type;
@@ -29,6 +29,7 @@ pub mod snapshot;
 mod storage;
 pub mod table;
 
+pub use catalog::Catalog;
 pub use commit::{CommitOutcome, CommitRequest, Expect, LiveFile, TableCommitter};
 pub use data_file_meta::{CommitMessage, DataFileMeta, SimpleStats};
 pub use data_type::{DataField, DataType};

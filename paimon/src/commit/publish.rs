@@ -1,12 +1,11 @@
 //! One try: write the manifests and lists, create the snapshot, make sure of the answer.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use futures::try_join;
 
 use crate::{
     error::{Error, Result},
     manifest::ManifestEntry,
+    schema::now_ms,
     snapshot::{CommitKind, PaimonSnapshot},
     storage,
 };
@@ -201,12 +200,4 @@ impl TableCommitter {
             .iter()
             .all(|meta| base.iter().any(|other| other.file_name == meta.file_name)))
     }
-}
-
-fn now_ms() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .ok()
-        .and_then(|since| i64::try_from(since.as_millis()).ok())
-        .unwrap_or(0)
 }
