@@ -18,7 +18,7 @@ async fn java_compacts_beside_us() {
     let mut process = Headwater::run(&job, &lake);
     seen(&lake, &workload, &mut process).await;
 
-    let names = ["orders", "lines", "tags", "readings", "checking"].map(|t| workload.table(t));
+    let names = ["orders", "items", "tags", "readings", "checking"].map(|t| workload.table(t));
     for round in 0..3 {
         for name in &names {
             let mut args = vec![name.as_str()];

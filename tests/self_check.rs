@@ -20,7 +20,7 @@ async fn dump_and_readers_agree() {
             r#"["id"]"#,
         ),
         (
-            "lines",
+            "items",
             r#"[["order_id","INT NOT NULL"],["sku","VARCHAR(20) NOT NULL"],["quantity","INT"],["price","DOUBLE"],["weight","FLOAT"]]"#,
             r#"["order_id","sku"]"#,
         ),

@@ -20,7 +20,7 @@ CREATE TABLE checking (id INT PRIMARY KEY, money DECIMAL(14,2) NOT NULL, note VA
 CREATE TABLE saving (id INT PRIMARY KEY, money DECIMAL(14,2) NOT NULL, note VARCHAR(60));
 CREATE TABLE orders (id BIGINT PRIMARY KEY, customer INT, amount DECIMAL(10,2), state ENUM('new','paid','sent'), \
 paid TINYINT(1), at TIMESTAMP(6) NULL, doc JSON, note TEXT);
-CREATE TABLE lines (order_id INT, sku VARCHAR(20), quantity SMALLINT UNSIGNED, price DOUBLE, weight FLOAT, \
+CREATE TABLE items (order_id INT, sku VARCHAR(20), quantity SMALLINT UNSIGNED, price DOUBLE, weight FLOAT, \
 PRIMARY KEY (order_id, sku));
 CREATE TABLE tags (name VARCHAR(40) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, uses BIGINT UNSIGNED, \
 flags SET('a','b','c'), raw VARBINARY(30));
@@ -63,9 +63,9 @@ INSERT INTO saving SELECT id, {MONEY_EACH}, NULL FROM checking;
 INSERT INTO orders SELECT i * 3, i % 100, i / 7, 1 + i % 3, i % 2, FROM_UNIXTIME(1700000000 + i + i / 1000000), \
 JSON_OBJECT('i', i, 'text', 'a: \"b\", c', 'list', JSON_ARRAY(i % 3 = 0, NULL, i / 2)), \
 IF(i % 10 = 0, NULL, CONCAT('order ', i, ' – 注文 🚀')) FROM ({numbers} SELECT i FROM n) x;
-INSERT INTO lines SELECT i DIV 4, CONCAT('sku-', i % 4, '-', CHAR(65 + i % 26)), i % 60000, i / 3, i / 7 \
+INSERT INTO items SELECT i DIV 4, CONCAT('sku-', i % 4, '-', CHAR(65 + i % 26)), i % 60000, i / 3, i / 7 \
 FROM ({numbers} SELECT i FROM n) x;
-INSERT INTO tags SELECT CONCAT(ELT(1 + i % 4, 'tag ', 'TAG ', 'Täg ', 'мир '), i), i * 1000000007, 1 + i % 7, UNHEX(MD5(i)) \
+INSERT INTO tags SELECT CONCAT(ELT(1 + i % 4, 'tag ', 'TAG ', 'Täg ', 'мир '), i), i * 1000000007, 1 + i % 7, UNHEX(LEFT(SHA2(i, 256), 20)) \
 FROM ({numbers} SELECT i FROM n) x;
 INSERT INTO readings SELECT FROM_UNIXTIME(1700000000 + i DIV 3, '%Y-%m-%d %H:%i:%s.250'), (i % 3) + 0.125, i * 1e-3, \
 i % 100, DATE_ADD('2020-01-01', INTERVAL i % 2000 DAY) FROM ({numbers} SELECT i FROM n) x"
@@ -249,16 +249,16 @@ impl Session<'_> {
             5 => format!("UPDATE orders SET id = {v} % {rows} WHERE id = {k}"), // the key changes
             6 => format!("DELETE FROM orders WHERE id BETWEEN {k} AND {k} + {width}"),
             7 => format!(
-                "REPLACE INTO lines VALUES ({k} DIV 4, CONCAT('sku-', {v} % 4, '-', CHAR(65 + {v} % 26)), \
+                "REPLACE INTO items VALUES ({k} DIV 4, CONCAT('sku-', {v} % 4, '-', CHAR(65 + {v} % 26)), \
                  {v} % 65536, {v} / 9, {v} / 11)"
             ),
-            8 => format!("UPDATE lines SET price = price * 1.1 WHERE order_id = {k} DIV 4"),
+            8 => format!("UPDATE items SET price = price * 1.1 WHERE order_id = {k} DIV 4"),
             9 => {
-                format!("UPDATE lines SET order_id = {v} % {rows} DIV 4 WHERE order_id = {k} DIV 4")
+                format!("UPDATE items SET order_id = {v} % {rows} DIV 4 WHERE order_id = {k} DIV 4")
             }
-            10 => format!("DELETE FROM lines WHERE order_id = {k} DIV 4 LIMIT 2"),
+            10 => format!("DELETE FROM items WHERE order_id = {k} DIV 4 LIMIT 2"),
             11 => format!(
-                "INSERT INTO tags VALUES (CONCAT('tag ', {k}), {v}, 1 + {v} % 7, UNHEX(MD5({v}))) \
+                "INSERT INTO tags VALUES (CONCAT('tag ', {k}), {v}, 1 + {v} % 7, UNHEX(LEFT(SHA2({v}, 256), 20))) \
                  ON DUPLICATE KEY UPDATE uses = uses + 1"
             ),
             // The same key to the server, another one to the lake.
