@@ -9,3 +9,7 @@
         clippy::indexing_slicing
     )
 )]
+
+pub mod cli;
+pub mod config;
+pub mod route;
