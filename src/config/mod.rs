@@ -29,6 +29,7 @@ pub use job_file::{
     SchemaBehavior, SchemaChangeKind, SourceLimits, StartupMode, State, Warning,
 };
 pub use problem::{ConfigError, Mark, Problem};
+pub use value::duration;
 
 use problem::SourceText;
 

@@ -68,10 +68,13 @@ impl Settings {
         let root = document.root;
         match root.value {
             Value::Map(entries) => settings.top(entries, environment),
-            _ => settings.fail(
-                root.mark,
-                "a job file is a mapping with `source` and `sink`",
-            ),
+            _ => {
+                settings.told.extend([Section::Source, Section::Sink]);
+                settings.fail(
+                    root.mark,
+                    "a job file is a mapping with `source` and `sink`",
+                );
+            }
         }
         settings
     }

@@ -46,7 +46,7 @@ fn split(text: &str) -> Option<(u64, String)> {
 }
 
 /// `500ms`, `10s`, `5 min`, `1h`, `PT30S`; a bare number is milliseconds.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "write a duration such as `500ms`, `10s`, `5min` or `1h`".to_owned();
     if text.trim().starts_with(['P', 'p']) {
         let parsed: jiff::SignedDuration = text.trim().parse().map_err(|_| wrong())?;
