@@ -17,3 +17,6 @@ pub mod error;
 pub mod failpoint;
 pub mod job;
 pub mod sink;
+pub mod cli;
+pub mod config;
+pub mod route;
