@@ -64,27 +64,32 @@ async fn warehouse(job: &Job) -> Check {
 }
 
 async fn state(job: &Job) -> Check {
-    let found = async {
-        let newest = job.state.newest().await?;
-        if let Err(holder) = Lease::wait_free(&job.state).await? {
-            return Err(JobError::Held { holder });
-        }
-        Ok(match newest {
-            None => "no checkpoint yet: the job starts from nothing".to_owned(),
-            Some((record, _)) => {
-                job.source.verify_position(&record.source).await?;
-                format!(
-                    "checkpoint {} at {}: the job goes on from there",
-                    record.number, record.source.position
-                )
-            }
-        })
-    };
     let advice = "See the message; state is never repaired silently";
-    match found.await {
-        Ok(found) => outcome("state", Ok(()), &found, advice),
+    match state_found(job).await {
+        Ok((found, None)) => outcome("state", Ok(()), &found, advice),
+        Ok((found, Some(holder))) => Check {
+            name: "state".to_owned(),
+            status: CheckStatus::Warning,
+            found: format!("{found}; process {} on {} runs it", holder.pid, holder.host),
+            advice: Some("A second instance would end at once".to_owned()),
+        },
         Err(error) => outcome("state", Err(error), "", advice),
     }
+}
+
+async fn state_found(job: &Job) -> Result<(String, Option<Lease>)> {
+    let holder = Lease::read(&job.state).await?.filter(Lease::may_be_held);
+    let found = match job.state.newest().await? {
+        None => "no checkpoint yet: the job starts from nothing".to_owned(),
+        Some((record, _)) => {
+            job.source.verify_position(&record.source).await?;
+            format!(
+                "checkpoint {} at {}: the job goes on from there",
+                record.number, record.source.position
+            )
+        }
+    };
+    Ok((found, holder))
 }
 
 /// Every captured table: key, types, and its sink table.
@@ -114,21 +119,21 @@ async fn targets(job: &Job) -> Vec<Check> {
 }
 
 async fn target(job: &Job, schema: &TableSchema, started: bool) -> Result<String> {
-    let (database, table) = job.settings.router.route(&schema.name)?;
+    let sink = job.settings.sink_of(&schema.name)?;
     let key = schema.primary_key.join(", ");
     let columns = schema.columns.len();
-    let shape = format!("{columns} columns, key ({key}) → {database}.{table}");
+    let shape = format!("{columns} columns, key ({key}) → {sink}");
     let options = &job.settings.sink;
-    match job.catalog.table(&database, &table).await? {
+    match job.catalog.table(&sink.database, &sink.table).await? {
         None => {
             let (rows, bytes) = job.source.estimate(schema).await?;
-            let buckets = options.new_schema(schema, bytes)?.buckets();
+            let buckets = options.new_schema(schema, &sink, bytes)?.buckets();
             Ok(format!(
                 "{shape}, made new with {buckets} bucket(s), about {rows} rows"
             ))
         }
         Some(existing) => {
-            let partition_keys = options.partition_keys(&schema.name);
+            let partition_keys = options.partition_keys(&sink);
             let misfits = types::misfits(schema, existing.schema(), partition_keys);
             if !misfits.is_empty() {
                 return Err(JobError::Definite(format!(
@@ -138,7 +143,7 @@ async fn target(job: &Job, schema: &TableSchema, started: bool) -> Result<String
             }
             let filled = existing.latest_snapshot().await?.is_some();
             if filled && !started && job.settings.startup != Startup::LatestOffset {
-                return Err(sink::filled_error(&schema.name, &database, &table));
+                return Err(sink::filled_error(&schema.name, &sink));
             }
             Ok(format!("{shape}, continued"))
         }

@@ -3,6 +3,7 @@
 mod commands;
 mod exit;
 mod log;
+mod service;
 
 use std::{io::IsTerminal, path::PathBuf, time::Duration};
 

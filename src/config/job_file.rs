@@ -247,12 +247,14 @@ impl JobFile {
         self.sink.warehouse.join(".headwater").join(folder)
     }
 
-    /// Workers that read the snapshot at a time: `pipeline.parallelism` within `limits.source`,
-    /// at least 1.
+    /// Chunks that are read at a time: `limits.source.concurrent-chunks`, or fewer when
+    /// `pipeline.parallelism` is set and smaller. At least 1.
     pub fn snapshot_workers(&self) -> u32 {
-        self.pipeline
-            .parallelism
-            .min(self.limits.source.concurrent_chunks_max)
-            .max(1)
+        let limit = self.limits.source.concurrent_chunks_max.max(1);
+        match self.pipeline.parallelism {
+            // The default, and what most files say: no word about the source.
+            0 | 1 => limit,
+            asked => asked.min(limit),
+        }
     }
 }

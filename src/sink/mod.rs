@@ -96,10 +96,10 @@ impl Sink {
     pub async fn apply(&mut self, change: &SchemaChange) -> Result<Table> {
         let target = self.target(&change.table.name)?;
         target.flush().await?;
-        let added: Vec<(DataField, Option<String>)> = change
+        let added: Vec<(DataField, Option<&str>)> = change
             .added
             .iter()
-            .map(|(column, after)| (types::lake_field(column), after.clone()))
+            .map(|(column, after)| (types::lake_field(column), after.as_deref()))
             .collect();
         target.table = target.table.add_columns(&added).await?;
         target.buffer = None;
