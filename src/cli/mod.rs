@@ -4,7 +4,11 @@ mod commands;
 mod exit;
 mod log;
 
-use std::{io::IsTerminal, path::PathBuf, time::Duration};
+use std::{
+    io::{IsTerminal, Write},
+    path::PathBuf,
+    time::Duration,
+};
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
@@ -179,8 +183,10 @@ pub fn dispatch(cli: Cli) -> ExitCode {
         Command::Check(args) => commands::check(&args),
         Command::Verify(args) => commands::verify(&args),
         Command::Completion { shell } => {
-            let mut command = Cli::command();
-            clap_complete::generate(shell, &mut command, "headwater", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "headwater", &mut script);
+            // A reader that has seen enough closes the pipe; that is no error of ours.
+            drop(std::io::stdout().write_all(&script));
             ExitCode::Ok
         }
     }
