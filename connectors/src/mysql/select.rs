@@ -142,12 +142,13 @@ pub(super) fn located(table: &MysqlTable, column: usize, fault: Fault) -> Error 
 }
 
 impl SelectBuilder {
-    /// Appends one row of the select list's columns; all of it or, on an error, nothing.
+    /// Appends one row of the select list's columns; all of it or, on an error, nothing. Columns
+    /// behind those of the list are left alone.
     ///
     /// # Errors
     /// Definite when a value cannot be carried exactly; names table and column.
     pub fn push(&mut self, row: Row) -> Result<()> {
-        if row.len() != self.buffers.len() {
+        if row.len() < self.buffers.len() {
             return Err(Error::definite(format!(
                 "a row has {} columns instead of {}",
                 row.len(),

@@ -357,11 +357,10 @@ impl<'a> Tail<'a> {
         }
         let file = String::from_utf8_lossy(name).into_owned();
         let offset = rotate.position().max(4);
+        let first = !self.format_seen;
         let position = self.mysql_mut()?;
-        if position.file != file {
+        if first || position.file != file {
             position.file = file;
-            position.offset = offset;
-        } else if !self.format_seen {
             position.offset = offset;
         }
         self.tables.forget_ids();
@@ -517,24 +516,18 @@ impl<'a> Tail<'a> {
         let Phase::Xa(xid, rows) = std::mem::replace(&mut self.phase, Phase::Edge) else {
             return Err(Error::definite("damaged log: XA PREPARE outside of an XA transaction"));
         };
-        let had_rows = rows.rows > 0;
-        if had_rows && self.mysql()?.gtid_set.is_none() && !one_phase {
+        self.in_payload = false;
+        let gtid = self.gtid.take();
+        if self.mysql()?.gtid_set.is_some() || one_phase {
+            self.xa.prepare(xid.clone(), *rows, gtid)?;
+        } else if rows.rows > 0 {
             return Err(Error::definite(
                 "an XA transaction changes captured tables, and the server has no GTIDs",
             )
             .advice("Switch GTIDs on (gtid_mode=ON), or do not use XA on captured tables"));
         }
-        self.in_payload = false;
-        let gtid = self.gtid.take();
-        if had_rows && !one_phase {
-            self.xa.prepare(xid, *rows, gtid)?;
-        } else {
-            self.xa.prepare(xid.clone(), *rows, gtid)?;
-            self.xa_end(&xid, one_phase).await?;
-            if !one_phase {
-                // Nothing waits for its end, and its end is no news.
-                self.xa.prepare(xid, XaRows::default(), None)?;
-            }
+        if one_phase {
+            self.xa_end(&xid, true).await?;
         }
         self.event_time_ms = Some(self.commit_ms);
         self.edge().await

@@ -101,7 +101,9 @@ impl Tail<'_> {
     /// XA COMMIT of a transaction that was prepared before the job's first position. It is known
     /// to have ended before the job read any row, or it is lost.
     fn unseen_xa(&self, xid: &str) -> Result<()> {
-        if is_before(self.mysql()?, &self.state.settled_at, self.gtid.as_ref()) {
+        // Without GTIDs a PREPARE of captured rows is an error already.
+        let at = self.mysql()?;
+        if at.gtid_set.is_none() || is_before(at, &self.state.settled_at, self.gtid.as_ref()) {
             return Ok(());
         }
         Err(Error::definite(format!(
