@@ -5,6 +5,7 @@
 //!                                      └─ statements ─► ddl           └─ XaRows until XA COMMIT
 //! ```
 
+pub(super) mod scan;
 mod statement;
 mod stream;
 mod tables;
@@ -30,8 +31,10 @@ use self::{
     tables::{Entry, Tables},
     xa::{OpenXa, XaRows},
 };
-pub(super) use self::stream::{LOST_ADVICE, PURGED_ADVICE};
-use super::{connect::Identity, options::MysqlOptions, state::MysqlState};
+pub(super) use self::stream::{CLASH, LOST_ADVICE, PURGED_ADVICE};
+use super::{
+    connect::Identity, options::MysqlOptions, registry::Registry, state::MysqlState,
+};
 use crate::{
     change::{Barrier, ChangeBatch, TailItem, TailProgress},
     error::{Error, Result},
@@ -67,6 +70,7 @@ enum Phase {
 pub(super) struct Tail<'a> {
     options: &'a MysqlOptions,
     identity: &'a Identity,
+    registry: &'a Registry,
     state: MysqlState,
     /// `state` as the checkpoint keeps it; made anew when it changes.
     state_value: serde_json::Value,
@@ -96,6 +100,7 @@ impl<'a> Tail<'a> {
     pub fn new(
         options: &'a MysqlOptions,
         identity: &'a Identity,
+        registry: &'a Registry,
         from: &SourceState,
         gate: Arc<dyn BarrierGate>,
         out: mpsc::Sender<TailItem>,
@@ -111,6 +116,7 @@ impl<'a> Tail<'a> {
         Ok(Self {
             options,
             identity,
+            registry,
             state_value: state.to_value()?,
             tables: Tables::new(&state),
             state,
@@ -137,6 +143,7 @@ impl<'a> Tail<'a> {
         let from = self.mysql()?.clone();
         let mut stream =
             LogStream::open(conn, &from, server_id, self.options.heartbeat_interval).await?;
+        tracing::info!(position = %self.position, server_id, "reading MySQL's log");
         let mut idle_since = Instant::now();
         loop {
             let next = stream.next(POLL).await.map_err(|e| self.located(e))?;
