@@ -64,7 +64,9 @@ async fn multi_byte_sets_convert_as_the_server_does() {
         } else {
             codes
         };
-        wrong.extend(compare(&mut bench, charset, codes, 0xFFFF).await);
+        // Behind 0xD7FF ucs2 has surrogates, which are no characters.
+        let last = if charset == "ucs2" { 0xD7FF } else { 0xFFFF };
+        wrong.extend(compare(&mut bench, charset, codes, last).await);
     }
     for charset in ["ujis", "eucjpms"] {
         let codes = "UNHEX(CONCAT('8F', LPAD(HEX(n + 41377), 4, '0')))";

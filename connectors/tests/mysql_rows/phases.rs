@@ -64,7 +64,7 @@ impl Bench {
     pub async fn run(&mut self, statement: impl AsRef<str>) {
         let statement = statement.as_ref();
         if let Err(error) = self.conn.query_drop(statement).await {
-            panic!("{statement}: {error}");
+            panic!("{error}: {statement}");
         }
     }
 
@@ -190,12 +190,29 @@ fn assert_same(selected: &RecordBatch, tailed: &RecordBatch) {
     for (at, field) in selected.schema().fields().iter().enumerate() {
         let (one, other) = (selected.column(at), tailed.column(at));
         for row in 0..selected.num_rows() {
-            assert_eq!(
-                one.slice(row, 1).to_data(),
-                other.slice(row, 1).to_data(),
-                "column {} row {row}",
-                field.name()
+            let (one, other) = (one.slice(row, 1), other.slice(row, 1));
+            assert!(
+                one.to_data() == other.to_data(),
+                "column {} row {row}: {}",
+                field.name(),
+                difference(&format!("{one:?}"), &format!("{other:?}"))
             );
         }
     }
+}
+
+/// The surroundings of the first difference.
+pub fn difference(one: &str, other: &str) -> String {
+    let at = one
+        .chars()
+        .zip(other.chars())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let part = |text: &str| {
+        text.chars()
+            .skip(at.saturating_sub(60))
+            .take(120)
+            .collect::<String>()
+    };
+    format!("selected …{}…, tailed …{}…", part(one), part(other))
 }

@@ -180,3 +180,44 @@ async fn a_map_that_is_another_table_s_is_refused() {
     }
     bench.close().await;
 }
+
+/// The table map lists character sets by position among the columns that have one: those kinds of
+/// columns must be counted as the server counts them.
+#[tokio::test]
+async fn character_sets_of_a_map_stay_with_their_columns() {
+    let mut bench = Bench::open().await;
+    let mut wrong = Vec::new();
+    for kind in [
+        "geometry",
+        "point",
+        "json",
+        "vector(3)",
+        "blob",
+        "tinytext",
+        "varbinary(9)",
+        "binary(9)",
+        "year",
+        "bit(3)",
+        "enum('a')",
+        "set('a')",
+        "longtext",
+        "time",
+        "decimal(3,1)",
+    ] {
+        bench.run("DROP TABLE IF EXISTS t").await;
+        bench
+            .run(format!(
+                "CREATE TABLE t (id varchar(9) character set gbk primary key, x {kind}, \
+                 v varchar(9) character set latin1, w int unsigned, z text character set koi8r)"
+            ))
+            .await;
+        let from = bench.position().await;
+        bench.run("INSERT INTO t (id, v) VALUES ('a', 'é')").await;
+        let table = Arc::new(bench.table("t").await);
+        if let Err(error) = bench.tail(&table, from).await {
+            wrong.push(format!("{kind}: {error}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    bench.close().await;
+}

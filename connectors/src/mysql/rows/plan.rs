@@ -138,7 +138,8 @@ fn read_said(map: &TableMapEvent<'_>, types: &[ColumnType]) -> Vec<Said> {
                 .next()
                 .filter(|_| *kind != ColumnType::MYSQL_TYPE_YEAR);
         }
-        if kind.is_character_type() {
+        // The server counts VECTOR, whose base class is BLOB, among the text types.
+        if kind.is_character_type() || kind.is_vector_type() {
             said.charset = charset(charsets.next());
         } else if kind.is_enum_or_set_type() {
             said.charset = charset(label_charsets.next());
