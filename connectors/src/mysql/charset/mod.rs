@@ -10,6 +10,8 @@ mod single_byte;
 
 use encoding_rs::{DecoderResult, Encoding};
 
+use self::double_byte::Difference;
+
 /// Converts the bytes of one character set.
 #[derive(Debug, Clone)]
 pub(crate) enum Charset {
@@ -18,7 +20,7 @@ pub(crate) enum Charset {
     /// One character for each byte from 0x80.
     SingleByte(Box<[char; 128]>),
     /// An encoding of the web with the codes in which the server differs.
-    DoubleByte(&'static Encoding, &'static [(u32, char)]),
+    DoubleByte(&'static Encoding, &'static [Difference]),
     /// Units of this many bytes (2 with surrogates, or 4), big endian unless told.
     Units { bytes: usize, little_endian: bool },
 }
@@ -128,7 +130,7 @@ fn append_single(table: &[char; 128], bytes: &[u8], out: &mut Vec<u8>) -> Conver
 
 fn append_double(
     encoding: &'static Encoding,
-    differences: &[(u32, char)],
+    differences: &[Difference],
     bytes: &[u8],
     out: &mut Vec<u8>,
 ) -> Converted {
@@ -145,13 +147,12 @@ fn append_double(
         let number = code
             .iter()
             .fold(0_u32, |number, byte| number << 8 | u32::from(*byte));
-        if let Ok(at) = differences.binary_search_by_key(&number, |(code, _)| *code) {
-            match differences.get(at) {
-                Some((_, char)) if *char != '\0' => push(*char, out),
-                _ => {
-                    converted = Converted::Replaced;
-                    out.push(b'?');
-                }
+        if let Some(char) = double_byte::difference(differences, number) {
+            if char == '\0' {
+                converted = Converted::Replaced;
+                out.push(b'?');
+            } else {
+                push(char, out);
             }
             continue;
         }
