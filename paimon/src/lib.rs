@@ -14,6 +14,8 @@
     )
 )]
 
+pub mod binary_row;
+pub mod bucket;
 pub mod data_file_meta;
 pub mod data_type;
 pub mod error;
