@@ -16,11 +16,17 @@
 
 pub mod binary_row;
 pub mod bucket;
+pub mod bulk;
+pub mod data_file;
 pub mod data_file_meta;
 pub mod data_type;
 pub mod error;
+pub mod partition;
+mod placement;
 pub mod schema;
+pub mod stats;
 pub mod table;
+pub mod write_buffer;
 
 pub use data_file_meta::{CommitMessage, DataFileMeta, SimpleStats};
 pub use data_type::{DataField, DataType};
