@@ -21,6 +21,8 @@ pub mod data_file;
 pub mod data_file_meta;
 pub mod data_type;
 pub mod error;
+#[cfg(test)]
+mod fixture;
 pub mod partition;
 mod placement;
 pub mod schema;
