@@ -35,6 +35,11 @@ impl Table {
     /// A partition row that does not fit the schema, or a type that has no folder name yet.
     pub(crate) fn bucket_path(&self, partition: &[u8], bucket: i32) -> Result<Path> {
         let mut path = self.path().clone();
+        if let Some(folders) = self.schema().options.get("data-file.path-directory") {
+            for folder in folders.split('/').filter(|folder| !folder.is_empty()) {
+                path = segment(path, folder)?;
+            }
+        }
         for folder in self.partition_folders(partition)? {
             path = segment(path, &folder)?;
         }

@@ -224,4 +224,4 @@ async fn backoff(race: u32) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
