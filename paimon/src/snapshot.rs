@@ -16,7 +16,7 @@ use crate::{
 /// Steps that are walked from a hint before the folder is listed.
 const STEPS_MAX: i64 = 16;
 
-/// What a commit did. Other kinds than these are refused when a snapshot is read.
+/// What a commit did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum CommitKind {
@@ -28,13 +28,17 @@ pub enum CommitKind {
     Overwrite,
     /// Statistics were written.
     Analyze,
+    /// Something that later versions of the format do. Its manifests say what.
+    #[serde(other)]
+    Other,
 }
 
 /// A state of the table, version 3 of the format. Members that other writers add are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PaimonSnapshot {
-    /// Version of the format, 3.
+    /// Version of the format, 3; 0 in the oldest files, which leave it out.
+    #[serde(default)]
     pub version: i32,
     /// From 1.
     pub id: i64,

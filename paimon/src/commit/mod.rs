@@ -22,7 +22,7 @@ mod manifest_files;
 mod publish;
 mod view;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use rand::Rng;
 
@@ -108,7 +108,7 @@ pub struct TableCommitter {
 
 /// Manifests of the request's files, kept over lost races while the levels stay the same.
 struct Delta {
-    entries: Vec<ManifestEntry>,
+    entries: Arc<Vec<ManifestEntry>>,
     manifests: Vec<ManifestFileMeta>,
 }
 

@@ -1,4 +1,4 @@
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 use object_store::{ObjectStore, memory::InMemory, path::Path};
 
