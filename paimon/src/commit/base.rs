@@ -192,5 +192,4 @@ pub(super) async fn merge(
 }
 
 #[cfg(test)]
-#[path = "base_tests.rs"]
 mod tests;

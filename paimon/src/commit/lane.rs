@@ -94,5 +94,4 @@ fn is_read_with_merging(schema: &Schema) -> bool {
 }
 
 #[cfg(test)]
-#[path = "lane_tests.rs"]
 mod tests;

@@ -138,6 +138,22 @@ impl TableCommitter {
         Ok(self.view.max_sequence_number)
     }
 
+    /// The snapshot of a former try of this request, `None` when there was none. Also finds tries
+    /// whose snapshot has expired, by their files in the manifests that are left; then it is the
+    /// newest snapshot. Ask before [`Table::missing_files`]: files of a commit that took place may
+    /// have been compacted away since.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn find_commit(&mut self, request: &CommitRequest) -> Result<Option<i64>> {
+        self.view.advance(&self.table).await?;
+        let searched = request
+            .expect
+            .as_ref()
+            .and_then(|expect| expect.last_snapshot);
+        self.find_request(request, searched).await
+    }
+
     /// Makes the files of a request visible in one APPEND snapshot, unless they are already.
     ///
     /// # Errors
