@@ -1,4 +1,4 @@
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 use object_store::{ObjectStore, memory::InMemory, path::Path};
 
@@ -288,6 +288,15 @@ async fn what_does_not_fit_the_table_is_refused() {
 }
 
 #[tokio::test]
+async fn a_table_whose_files_stand_elsewhere_is_refused() {
+    let table = memory_table(&[("data-file.path-directory", "data")]).await;
+    let result = table
+        .commit(&request("u", 1, vec![file("a", 0, 1..=2)]))
+        .await;
+    assert!(matches!(result, Err(Error::Unsupported(_))));
+}
+
+#[tokio::test]
 async fn a_table_that_was_rolled_back_or_made_anew_is_refused() {
     let table = memory_table(&[]).await;
     let expecting = |identifier: i64, last: i64| CommitRequest {
@@ -351,7 +360,10 @@ async fn a_commit_whose_snapshot_has_expired_is_found_by_its_files() {
         table.commit(&first).await.unwrap(),
         CommitOutcome::AlreadyCommitted { snapshot: 5 }
     );
+    let mut committer = TableCommitter::new(table.clone());
+    assert_eq!(committer.find_commit(&first).await.unwrap(), Some(5));
     let new = request("u", 2, vec![file("b", 0, 1..=2)]);
+    assert_eq!(committer.find_commit(&new).await.unwrap(), None);
     assert_eq!(committed(table.commit(&new).await.unwrap()), 6);
 }
 
