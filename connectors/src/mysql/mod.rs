@@ -10,6 +10,7 @@ pub mod gtid;
 mod json;
 pub mod rows;
 pub mod select;
+mod spelling;
 pub mod table;
 mod temporal;
 pub mod types;
