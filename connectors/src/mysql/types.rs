@@ -226,6 +226,43 @@ impl Physical {
         }
     }
 
+    /// Whether every value can be carried in a lake type, which may be older than the column's
+    /// present type. Numbers that do not fit are refused one by one.
+    pub(crate) fn fits(&self, lake: &DataType) -> bool {
+        use DataType as L;
+        let text = matches!(lake, L::Char(_) | L::VarChar(_) | L::String);
+        let bytes = matches!(lake, L::Binary(_) | L::VarBinary(_) | L::Bytes);
+        let number = matches!(lake, L::TinyInt | L::SmallInt | L::Int | L::BigInt)
+            || matches!(lake, L::Decimal(_, 0));
+        match (self, lake) {
+            (Self::Int { bytes: 1, .. }, L::Boolean) | (Self::Bit(1), L::Boolean) => true,
+            (Self::Int { .. } | Self::Year, _) => number,
+            (Self::Float, L::Float | L::Double) | (Self::Double, L::Double) => true,
+            (Self::Decimal { precision, scale }, L::Decimal(wide, same)) => {
+                wide >= precision && same == scale
+            }
+            (Self::Bit(_) | Self::Binary(_) | Self::VarBinary(_) | Self::Blob, _) => bytes,
+            (Self::Time(digits), L::Time(wide))
+            | (Self::DateTime(digits), L::Timestamp(wide))
+            | (Self::Timestamp(digits), L::TimestampLtz(wide)) => wide >= digits,
+            (Self::Date, L::Date) => true,
+            (Self::Set(_), L::Array(item)) => **item == L::String,
+            (Self::Vector(_), L::Array(item)) => **item == L::Float,
+            (
+                Self::Char(_)
+                | Self::VarChar(_)
+                | Self::Text
+                | Self::Time(_)
+                | Self::Enum(_)
+                | Self::Json
+                | Self::Geometry
+                | Self::Decimal { .. },
+                _,
+            ) => text,
+            _ => false,
+        }
+    }
+
     /// Whether values are text in the column's character set.
     pub(crate) fn is_text(&self) -> bool {
         matches!(
@@ -402,6 +439,44 @@ mod tests {
                 (column.data_type.as_str(), column.column_type.as_str()),
                 (data_type, column_type)
             );
+        }
+    }
+
+    #[test]
+    fn a_present_type_that_the_lake_type_cannot_carry_does_not_fit() {
+        let fits = |text: &str, lake: DataType| Physical::parse(text, None).unwrap().fits(&lake);
+        for (text, lake, right) in [
+            ("int", BigInt, true),
+            ("int", Boolean, false),
+            ("tinyint(1)", Boolean, true),
+            ("decimal(10,2)", Decimal(12, 2), true),
+            ("decimal(10,3)", Decimal(12, 2), false),
+            ("decimal(13,2)", Decimal(12, 2), false),
+            ("datetime(6)", Timestamp(3), false),
+            ("datetime", TimestampLtz(6), false),
+            ("double", Float, false),
+            ("float", Double, true),
+            ("varchar(9)", Bytes, false),
+            ("bit(2)", Boolean, false),
+        ] {
+            assert_eq!(fits(text, lake.clone()), right, "{text} {lake:?}");
+        }
+        for text in [
+            "int",
+            "year",
+            "bit(9)",
+            "time(6)",
+            "json",
+            "point",
+            "set('a')",
+            "enum('a')",
+            "vector(2)",
+            "date",
+            "char(0)",
+            "decimal(50,3)",
+        ] {
+            let column = column(text);
+            assert!(column.physical().unwrap().fits(&column.lake), "{text}");
         }
     }
 
