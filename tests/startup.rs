@@ -12,7 +12,7 @@ async fn snapshot_mode_ends() {
     database
         .run(
             "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20));\nINSERT INTO t VALUES (1, 'a'), (2, NULL);\n\
-             CREATE TABLE empty (id INT PRIMARY KEY)",
+             CREATE TABLE nothing (id INT PRIMARY KEY)",
         )
         .await;
     let job = JobFile::new(server, &database, &lake).source("scan.startup.mode", "snapshot");
