@@ -30,7 +30,7 @@ server:
   listen: off
 """
 PATIENCE_SECONDS = 900
-POLL_SECONDS = 0.005
+POLL_SECONDS = 0.01
 
 
 class Job:

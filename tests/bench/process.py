@@ -1,5 +1,6 @@
 """A process, measured: wall-clock time, CPU seconds and peak memory of it and of all it waited for."""
 
+import atexit
 import os
 import signal
 import subprocess
@@ -20,6 +21,12 @@ class Process:
         with open(log, "w") as errors:
             self.began = time.monotonic()
             self.child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
+        atexit.register(self._kill)
+
+    def _kill(self):
+        if self.child.returncode is None:
+            self.child.kill()
+            self.child.wait()
 
     def elapsed(self):
         return time.monotonic() - self.began
@@ -42,9 +49,7 @@ class Process:
         return Usage(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6)  # ru_maxrss is in KiB
 
     def fail(self, what):
-        if self.child.returncode is None:
-            self.child.kill()
-            self.child.wait()
+        self._kill()
         with open(self.log) as errors:
             tail = "".join(errors.readlines()[-20:])
         raise SystemExit(f"bench: {self.command[0]} {what}:\n{tail}")

@@ -7,12 +7,15 @@ Environment:
   BENCH_ROWS      rows of the snapshot and of the inserts (2000000)
   BENCH_UPDATES   single-row updates (300000)
   BENCH_ROUNDS    runs of each side (3)
+  BENCH_INTERVAL  checkpoint interval while catching up (1s)
 """
 
 import argparse
 import os
 import shutil
+import signal
 import subprocess
+import sys
 from pathlib import Path
 
 from job import Job
@@ -36,6 +39,7 @@ class Bench:
         self.rows = number("BENCH_ROWS", 2_000_000)
         self.updates = number("BENCH_UPDATES", 300_000)
         self.rounds = number("BENCH_ROUNDS", 3)
+        self.interval = os.environ.get("BENCH_INTERVAL", "1s")
         self.report = Report()
 
     def snapshot(self):
@@ -53,7 +57,7 @@ class Bench:
     def catch_up(self, name, write, changes, rows_before, rows_after=None):
         """A backlog of the log into the lake, written while the job was stopped: until a checkpoint that holds all of
         it is committed."""
-        job = self.binary and Job(self.binary, self.server, self.folder, name, "initial", interval="1s")
+        job = self.binary and Job(self.binary, self.server, self.folder, name, "initial", self.interval)
         if job:
             process = job.start()
             job.wait_for(process, job.holds_rows(rows_before) if rows_before else job.has_reached(self.server.position()))
@@ -136,6 +140,7 @@ def main():
     results, folder = OUTPUT / "results.json", OUTPUT / "work"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     server = Server()
     try:
         server.create_tables()
