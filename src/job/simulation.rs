@@ -46,14 +46,22 @@ fn settings(rng: &mut StdRng) -> Settings {
 }
 
 /// What a sink table holds at a snapshot: key to value.
-async fn contents(catalog: &Catalog, name: &TableName, snapshot: Option<i64>) -> BTreeMap<i32, i64> {
+async fn contents(
+    catalog: &Catalog,
+    name: &TableName,
+    snapshot: Option<i64>,
+) -> BTreeMap<i32, i64> {
     use arrow_array::{Array, cast::AsArray, types};
     use futures::TryStreamExt;
 
     let Some(id) = snapshot else {
         return BTreeMap::new();
     };
-    let table = catalog.table(&name.database, &name.table).await.unwrap().unwrap();
+    let table = catalog
+        .table(&name.database, &name.table)
+        .await
+        .unwrap()
+        .unwrap();
     let snapshot = table.snapshot(id).await.unwrap().unwrap();
     let mut rows = BTreeMap::new();
     for split in table.scan(&snapshot).await.unwrap() {
@@ -88,9 +96,14 @@ async fn compare(world: &World, catalog: &Catalog, state: &StateStore) -> Option
         for key in world::KEYS {
             let included = table.splits.iter().any(|split| {
                 let upto = split.split.upto.as_ref().map(|key| world::number(key));
-                let in_split = world::lower(split.split.id) < key && upto.is_none_or(|upto| key <= upto);
+                let in_split =
+                    world::lower(split.split.id) < key && upto.is_none_or(|upto| key <= upto);
                 let read = split.done
-                    || split.split.after.as_ref().is_some_and(|after| key <= world::number(after));
+                    || split
+                        .split
+                        .after
+                        .as_ref()
+                        .is_some_and(|after| key <= world::number(after));
                 in_split && read
             });
             if included {
@@ -156,7 +169,9 @@ async fn run(seed: u64, rules: Rules) {
     assert!(record.snapshot_is_complete());
     assert_eq!(
         record.source.position,
-        Position::Log { offset: world.log().len() as u64 },
+        Position::Log {
+            offset: world.log().len() as u64
+        },
         "the last checkpoint stands at the end of the log"
     );
 }
@@ -209,8 +224,20 @@ fn without_a_rule_rows_go_wrong() {
     let hushed = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let broken = [
-        ("H from the executed set", Rules { high_from_executed: true, ..Rules::default() }),
-        ("no tail rows before the first read", Rules { tail_starts_late: true, ..Rules::default() }),
+        (
+            "H from the executed set",
+            Rules {
+                high_from_executed: true,
+                ..Rules::default()
+            },
+        ),
+        (
+            "no tail rows before the first read",
+            Rules {
+                tail_starts_late: true,
+                ..Rules::default()
+            },
+        ),
     ];
     let found: Vec<_> = broken
         .iter()
