@@ -65,7 +65,7 @@ async fn contents(
     let snapshot = table.snapshot(id).await.unwrap().unwrap();
     let mut rows = BTreeMap::new();
     for split in table.scan(&snapshot).await.unwrap() {
-        let batches = table.read_bucket(split, None).await.unwrap();
+        let batches = table.read_bucket(&split, None).unwrap();
         let batches: Vec<_> = batches.try_collect().await.unwrap();
         for batch in batches {
             let keys = batch.column(0).as_primitive::<types::Int32Type>();
