@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    BooleanArray, Date32Array, Decimal128Array, Int32Array, StringArray, Time32MillisecondArray,
-    TimestampMicrosecondArray, TimestampMillisecondArray,
+    BooleanArray, Date32Array, Decimal128Array, Int32Array, StringArray, TimestampMicrosecondArray,
+    TimestampMillisecondArray,
 };
 
 use super::*;
@@ -47,8 +47,6 @@ fn folders_of_partitions_are_named_as_java_names_them() {
         folder("DATE", Arc::new(Date32Array::from(vec![19_782]))),
         "19782"
     );
-    let time = Arc::new(Time32MillisecondArray::from(vec![45_000_500]));
-    assert_eq!(folder("TIME(3)", time), "45000500");
     let decimal = Decimal128Array::from(vec![150]);
     let decimal = decimal.with_precision_and_scale(10, 2).unwrap();
     assert_eq!(folder("DECIMAL(10, 2)", Arc::new(decimal)), "1.50");
