@@ -289,7 +289,9 @@ impl DataFileWriter {
 
     /// Bytes of memory that [`flush_row_group`](Self::flush_row_group) would give back, or nearly.
     pub fn open_bytes(&self) -> usize {
-        self.encoder.as_ref().map_or(0, Encoder::open_bytes)
+        self.encoder.as_ref().map_or(0, |encoder| {
+            encoder.open_bytes() + encoder.compressor_bytes()
+        })
     }
 
     /// About how many bytes the file has so far.
