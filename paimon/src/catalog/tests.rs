@@ -56,7 +56,25 @@ async fn databases_and_tables_are_made_and_found() {
     assert_eq!(found.schema(), made.schema());
     assert!(!found.schema().fields[0].nullable);
     assert_eq!(found.schema().highest_field_id, 2);
-    assert!(catalog.table("shop", "../x").await.is_err());
+    for wrong in ["", "..", "../x", "a/b", "a\\b", " a", "a\n"] {
+        assert!(catalog.table("shop", wrong).await.is_err(), "{wrong}");
+        assert!(catalog.create_database(wrong).await.is_err(), "{wrong}");
+    }
+    // Whatever else MySQL allows in a name is the folder's name as it is.
+    let strange = "Bestellungen ä#1 %20 `x`";
+    catalog.create_table("shop", strange, shop()).await.unwrap();
+    assert!(catalog.table("shop", strange).await.unwrap().is_some());
+    assert_eq!(
+        catalog.list_tables("shop").await.unwrap(),
+        [strange, "orders"]
+    );
+    assert!(
+        folder
+            .path()
+            .join("warehouse/shop.db")
+            .join(strange)
+            .is_dir()
+    );
 }
 
 #[tokio::test]
@@ -165,6 +183,19 @@ fn schemas_that_cannot_be_are_refused() {
         )
     };
     assert!(create(&["a", "b"], &["a", "b"], &["b"], "4").is_ok());
+    let array = Schema::create(
+        vec![field("a", DataType::Array(Box::new(DataType::Int)))],
+        vec!["a".into()],
+        vec![],
+        BTreeMap::from([("bucket".to_owned(), "1".to_owned())]),
+        None,
+    );
+    assert!(
+        array
+            .unwrap_err()
+            .to_string()
+            .contains("primary key column 'a'")
+    );
     for (names, keys, partitions, bucket, says) in [
         (&["a", "A"][..], &["a"][..], &[][..], "1", "case"),
         (&["a"], &["b"], &[], "1", "not a column"),

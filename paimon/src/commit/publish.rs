@@ -1,5 +1,7 @@
 //! One try: write the manifests and lists, create the snapshot, make sure of the answer.
 
+use std::sync::Arc;
+
 use futures::try_join;
 
 use crate::{
@@ -32,7 +34,11 @@ impl TableCommitter {
     ) -> Result<Published> {
         let schema_id = self.schema_id(request);
         let id = uuid::Uuid::new_v4().to_string();
-        let entries = lane::place(self.table.schema(), &self.view, &request.messages);
+        let entries = Arc::new(lane::place(
+            self.table.schema(),
+            &self.view,
+            &request.messages,
+        ));
         if delta.as_ref().is_none_or(|delta| delta.entries != entries) {
             if let Some(stale) = delta.take() {
                 self.discard(stale.names().into_iter()).await;

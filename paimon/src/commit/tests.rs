@@ -1,4 +1,4 @@
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 use object_store::{ObjectStore, memory::InMemory, path::Path};
 
@@ -226,8 +226,8 @@ async fn racing_committers_lose_nothing_in_memory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn racing_committers_lose_nothing_on_disk() {
     let folder = tempfile::tempdir().unwrap();
-    let store = object_store::local::LocalFileSystem::new_with_prefix(folder.path()).unwrap();
-    race(Arc::new(store)).await;
+    let catalog = crate::catalog::Catalog::local(folder.path()).unwrap();
+    race(catalog.store().clone()).await;
 }
 
 async fn faulty_table() -> (Arc<Faulty>, Table) {
@@ -285,6 +285,15 @@ async fn what_does_not_fit_the_table_is_refused() {
     let twice = request("other", 2, vec![file("a", 0, 1..=2)]);
     assert!(conflict(table.commit(&twice).await).contains("already"));
     assert_eq!(objects(&table).await, before, "nothing is left behind");
+}
+
+#[tokio::test]
+async fn a_table_whose_files_stand_elsewhere_is_refused() {
+    let table = memory_table(&[("data-file.path-directory", "data")]).await;
+    let result = table
+        .commit(&request("u", 1, vec![file("a", 0, 1..=2)]))
+        .await;
+    assert!(matches!(result, Err(Error::Unsupported(_))));
 }
 
 #[tokio::test]
@@ -351,7 +360,10 @@ async fn a_commit_whose_snapshot_has_expired_is_found_by_its_files() {
         table.commit(&first).await.unwrap(),
         CommitOutcome::AlreadyCommitted { snapshot: 5 }
     );
+    let mut committer = TableCommitter::new(table.clone());
+    assert_eq!(committer.find_commit(&first).await.unwrap(), Some(5));
     let new = request("u", 2, vec![file("b", 0, 1..=2)]);
+    assert_eq!(committer.find_commit(&new).await.unwrap(), None);
     assert_eq!(committed(table.commit(&new).await.unwrap()), 6);
 }
 

@@ -1,5 +1,5 @@
-use super::super::tests::file;
 use super::*;
+use crate::commit::tests::file;
 use crate::data_file_meta::SimpleStats;
 
 fn meta(size: i64, deletes: i64) -> ManifestFileMeta {

@@ -1,5 +1,5 @@
-use super::super::tests::{file, message, schema};
 use super::*;
+use crate::commit::tests::{file, message, schema};
 use crate::data_file_meta::DataFileMeta;
 
 fn view(files: &[DataFileMeta]) -> View {
