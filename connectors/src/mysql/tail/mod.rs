@@ -299,7 +299,7 @@ impl<'a> Tail<'a> {
             ));
         }
         match kind {
-            EventType::ROTATE_EVENT => self.rotate(event, stream).await,
+            EventType::ROTATE_EVENT => self.rotate(event).await,
             EventType::FORMAT_DESCRIPTION_EVENT => self.format(),
             EventType::HEARTBEAT_EVENT | EventType::PREVIOUS_GTIDS_EVENT => {
                 match self.phase {
@@ -352,15 +352,18 @@ impl<'a> Tail<'a> {
     }
 
     /// The log goes on in another file, or the server says in which file it starts.
-    async fn rotate(&mut self, event: &Event, stream: &LogStream) -> Result<()> {
+    async fn rotate(&mut self, event: &Event) -> Result<()> {
         let rotate: RotateEvent<'_> = event.read_event().map_err(damaged)?;
         let mut name = rotate.name_raw();
-        if !self.format_seen && stream.first_has_checksum() {
-            name = name
-                .split_last_chunk::<4>()
-                .map(|(name, _)| name)
-                .filter(|name| name.last().is_some_and(u8::is_ascii_digit))
-                .unwrap_or(name);
+        // The library cannot know yet whether the first event ends in a checksum.
+        if !self.format_seen
+            && !is_log_name(name)
+            && let Some((shorter, _)) = name.split_last_chunk::<4>()
+        {
+            name = shorter;
+        }
+        if !is_log_name(name) {
+            return Err(Error::definite("damaged event: the name of a log file"));
         }
         let file = String::from_utf8_lossy(name).into_owned();
         let offset = rotate.position().max(4);
@@ -561,6 +564,12 @@ impl<'a> Tail<'a> {
     }
 }
 
+/// Names of log files end in a dot and six digits or more.
+fn is_log_name(name: &[u8]) -> bool {
+    let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    digits >= 6 && name.iter().rev().nth(digits) == Some(&b'.')
+}
+
 /// The offset whose low 32 bits are `log_pos` and that is nearest at or after `offset`.
 fn widened(offset: u64, log_pos: u32) -> u64 {
     let low = (offset & !u64::from(u32::MAX)) | u64::from(log_pos);
@@ -614,6 +623,12 @@ mod tests {
         assert_eq!(widened(u64::from(u32::MAX) - 10, 20), (1 << 32) + 20);
         assert_eq!(widened((3 << 32) + 7, 9), (3 << 32) + 9);
         assert_eq!(widened(1000, 900), 1000);
+    }
+
+    #[test]
+    fn names_of_log_files() {
+        assert!(is_log_name(b"binlog.000001") && is_log_name(b"a.b.1000000"));
+        assert!(!is_log_name(b"binlog.000001\x01\x92ab") && !is_log_name(b"binlog.00"));
     }
 
     #[test]
