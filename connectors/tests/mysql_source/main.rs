@@ -9,6 +9,7 @@
 )]
 
 mod checks;
+mod files;
 mod fold;
 mod rounds;
 mod server;

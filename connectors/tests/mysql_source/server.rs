@@ -5,9 +5,9 @@ use headwater_connectors::mysql::{
 };
 use mysql_async::{Conn, Opts, prelude::Queryable};
 
-fn opts() -> Opts {
-    let url = std::env::var("HEADWATER_TEST_MYSQL")
-        .expect("HEADWATER_TEST_MYSQL must name a server: mysql://root@127.0.0.1:3306/");
+fn opts(variable: &str) -> Opts {
+    let url = std::env::var(variable)
+        .unwrap_or_else(|_| panic!("{variable} must name a server: mysql://root@127.0.0.1:3306/"));
     Opts::from_url(&url).unwrap()
 }
 
@@ -15,21 +15,28 @@ fn opts() -> Opts {
 pub struct Db {
     pub name: String,
     pub conn: Conn,
+    opts: Opts,
 }
 
 impl Db {
     pub async fn new(name: &str) -> Self {
+        Self::on("HEADWATER_TEST_MYSQL", name).await
+    }
+
+    /// On the server that an environment variable names.
+    pub async fn on(variable: &str, name: &str) -> Self {
         let name = format!("mt_{name}");
-        let mut conn = Conn::new(opts()).await.unwrap();
+        let opts = opts(variable);
+        let mut conn = Conn::new(opts.clone()).await.unwrap();
         conn.query_drop(format!("DROP DATABASE IF EXISTS {name}")).await.unwrap();
         conn.query_drop(format!("CREATE DATABASE {name}")).await.unwrap();
         conn.query_drop(format!("USE {name}")).await.unwrap();
-        Self { name, conn }
+        Self { name, conn, opts }
     }
 
     /// Another session in the same database.
     pub async fn session(&self) -> Conn {
-        let mut conn = Conn::new(opts()).await.unwrap();
+        let mut conn = Conn::new(self.opts.clone()).await.unwrap();
         conn.query_drop(format!("USE {}", self.name)).await.unwrap();
         conn
     }
@@ -48,7 +55,7 @@ impl Db {
     }
 
     pub fn options(&self) -> MysqlOptions {
-        let opts = opts();
+        let opts = &self.opts;
         let user = opts.user().unwrap_or("root");
         let mut options = MysqlOptions::new(opts.ip_or_hostname(), opts.tcp_port(), user);
         options.password = Password::new(opts.pass().unwrap_or_default());

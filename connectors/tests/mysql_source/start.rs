@@ -51,3 +51,19 @@ async fn a_schema_that_changed_while_starting_starts_over() {
     let error = Running::from(std::sync::Arc::new(source), after).error().await;
     assert!(error.is_transient() && error.to_string().contains("starts over"), "{error}");
 }
+
+/// From MySQL 9.6 on the server logs what foreign keys do, unless it is told not to.
+#[tokio::test]
+async fn cascades_are_captured_or_refused() {
+    let mut db = Db::new("cascade").await;
+    db.run("CREATE TABLE p (id INT PRIMARY KEY, v INT);\nCREATE TABLE c (id INT PRIMARY KEY, v INT, FOREIGN KEY (v) REFERENCES p (id) ON DELETE CASCADE)").await;
+    let found = db.source().discover().await.unwrap();
+    if let Some((name, reason)) = found.rejected.first() {
+        assert!(name.table == "c" && reason.contains("CASCADE"), "{reason}");
+        return;
+    }
+    let mut tail = Running::start(db.source()).await;
+    db.run("INSERT INTO p VALUES (1, 1);\nINSERT INTO c VALUES (7, 1);\nDELETE FROM p WHERE id = 1").await;
+    tail.barrier().await;
+    assert_eq!(tail.folded.rows, Default::default());
+}

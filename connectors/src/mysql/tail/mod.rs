@@ -462,19 +462,21 @@ impl<'a> Tail<'a> {
                 )));
             }
         };
-        let name = self.tables.get(index)?.table.name.clone();
-        if kind == EventType::PARTIAL_UPDATE_ROWS_EVENT {
-            return Err(Error::definite("JSON columns are logged in part")
-                .table(&name)
-                .advice("Set binlog_row_value_options='' and start the job anew"));
-        }
-        let data = event.read_data().map_err(damaged)?;
-        let Some(EventData::RowsEvent(rows)) = data else {
-            return Err(Error::definite("damaged event: rows cannot be read").table(&name));
+        let result = match (kind, event.read_data().map_err(damaged)?) {
+            (EventType::PARTIAL_UPDATE_ROWS_EVENT, _) => {
+                Err(Error::definite("JSON columns are logged in part").advice(
+                    "Set binlog_row_value_options='' and start the job anew",
+                ))
+            }
+            (_, Some(EventData::RowsEvent(rows))) => self.decode(index, &rows, stream).await,
+            _ => Err(Error::definite("damaged event: rows cannot be read")),
         };
-        self.decode(index, &rows, stream)
-            .await
-            .map_err(|e| if e.is_transient() { e } else { e.table(&name) })
+        match result {
+            Err(error) if !error.is_transient() => {
+                Err(error.table(&self.tables.get(index)?.table.name))
+            }
+            result => result,
+        }
     }
 
     async fn decode(
