@@ -105,6 +105,10 @@ fn case_key(name: &TableName) -> (String, String) {
     (name.database.to_lowercase(), name.table.to_lowercase())
 }
 
+/// Database, table, index, column (none: an expression), "YES" when it may be NULL, and the length
+/// of a prefix.
+type IndexColumn = (String, String, String, Option<String>, String, Option<i64>);
+
 /// For each table the first unique index of whole columns that are all NOT NULL, with its
 /// columns. InnoDB clusters rows by the same one.
 async fn unique_keys(
@@ -117,7 +121,7 @@ async fn unique_keys(
             .iter()
             .map(|name| format!("({}, {})", text(&name.database), text(&name.table)))
             .collect();
-        let rows: Vec<(String, String, String, Option<String>, String, Option<i64>)> = query(
+        let rows: Vec<IndexColumn> = query(
             conn,
             &format!(
                 "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, NULLABLE, SUB_PART \
@@ -154,9 +158,15 @@ async fn unique_keys(
 /// Tables with a foreign key whose actions are not logged, each with the constraint's name. From
 /// MySQL 9.6 on the server logs them unless `innodb_native_foreign_keys` is on.
 pub(super) async fn hidden_cascades(conn: &mut Conn) -> Result<HashMap<TableName, String>> {
-    let native: Vec<(String, String)> =
-        query(conn, "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'").await?;
-    if native.first().is_some_and(|(_, value)| value == "OFF" || value == "0") {
+    let native: Vec<(String, String)> = query(
+        conn,
+        "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'",
+    )
+    .await?;
+    if native
+        .first()
+        .is_some_and(|(_, value)| value == "OFF" || value == "0")
+    {
         return Ok(HashMap::new());
     }
     let rows: Vec<(String, String, String)> = query(

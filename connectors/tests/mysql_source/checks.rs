@@ -11,10 +11,22 @@ async fn a_good_server_passes() {
     db.run("CREATE TABLE a (id INT PRIMARY KEY, v INT)").await;
     let checks = db.source().check().await;
     for name in [
-        "connection", "version", "tables", "privilege REPLICATION SLAVE",
-        "privilege REPLICATION CLIENT", "privilege SELECT", "log_bin", "binlog_format",
-        "binlog_row_image", "binlog_row_value_options", "gtid_mode", "log retention", "server id",
-        "replicated changes", "log filters", "foreign keys",
+        "connection",
+        "version",
+        "tables",
+        "privilege REPLICATION SLAVE",
+        "privilege REPLICATION CLIENT",
+        "privilege SELECT",
+        "log_bin",
+        "binlog_format",
+        "binlog_row_image",
+        "binlog_row_value_options",
+        "gtid_mode",
+        "log retention",
+        "server id",
+        "replicated changes",
+        "log filters",
+        "foreign keys",
     ] {
         let check = checks.iter().find(|check| check.name == name);
         let check = check.unwrap_or_else(|| panic!("{name} is missing: {checks:?}"));
@@ -35,12 +47,21 @@ async fn missing_privileges_are_named_with_their_grant() {
         assert_eq!(check.status, CheckStatus::Failed, "{check:?}");
         check.advice.clone().unwrap()
     };
-    assert!(failed("privilege REPLICATION SLAVE").starts_with("GRANT REPLICATION SLAVE ON *.* TO 'mt_poor'@'%'"));
+    assert!(
+        failed("privilege REPLICATION SLAVE")
+            .starts_with("GRANT REPLICATION SLAVE ON *.* TO 'mt_poor'@'%'")
+    );
     failed("privilege REPLICATION CLIENT");
     assert!(failed("privilege SELECT").contains("mt_rights.b"));
     options.password = Password::new("wrong");
-    let error = MysqlSource::new(options.clone()).discover().await.unwrap_err();
-    assert!(!error.is_transient() && !error.to_string().contains("wrong"), "{error}");
+    let error = MysqlSource::new(options.clone())
+        .discover()
+        .await
+        .unwrap_err();
+    assert!(
+        !error.is_transient() && !error.to_string().contains("wrong"),
+        "{error}"
+    );
     let checks = MysqlSource::new(options).check().await;
     assert_eq!((checks.len(), checks[0].status), (1, CheckStatus::Failed));
     db.run("DROP USER mt_poor").await;
@@ -51,12 +72,18 @@ async fn tables_that_cannot_be_captured_are_named_with_the_reason() {
     let mut db = Db::new("rejected").await;
     db.run("CREATE TABLE good (id INT PRIMARY KEY);\nCREATE TABLE nokey (id INT);\nCREATE TABLE nullable (id INT UNIQUE);\nCREATE TABLE uniq (a INT NOT NULL, b INT NOT NULL, UNIQUE KEY u (b, a));\nCREATE TABLE other (id INT PRIMARY KEY) ENGINE=MyISAM;\nCREATE VIEW w AS SELECT * FROM good").await;
     let found = db.source().discover().await.unwrap();
-    let captured: Vec<&str> = found.captured.iter().map(|t| t.name.table.as_str()).collect();
+    let captured: Vec<&str> = found
+        .captured
+        .iter()
+        .map(|t| t.name.table.as_str())
+        .collect();
     assert_eq!(captured, ["good", "uniq"]);
     assert_eq!(found.captured[1].primary_key, ["b", "a"]);
     let reason = |table: &str| {
         let hit = found.rejected.iter().find(|(name, _)| name.table == table);
-        hit.unwrap_or_else(|| panic!("{:?}", found.rejected)).1.clone()
+        hit.unwrap_or_else(|| panic!("{:?}", found.rejected))
+            .1
+            .clone()
     };
     assert!(reason("nokey").contains("primary key") && reason("nullable").contains("primary key"));
     assert!(reason("other").contains("MyISAM"));

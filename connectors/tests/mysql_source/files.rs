@@ -15,7 +15,10 @@ async fn by_file_and_position() {
     // All of this is in the log behind the first position, and older than the schemas.
     db.run("CREATE TABLE a (id INT PRIMARY KEY, x TEXT);\nINSERT INTO a VALUES (100, 'x');\nALTER TABLE a DROP x, ADD v INT;\nCREATE TABLE b (id INT PRIMARY KEY, v INT);\nINSERT INTO b VALUES (100, 1);\nALTER TABLE b ADD w INT;\nINSERT INTO b VALUES (101, 1, 1)").await;
     let mut tail = Running::start(db.source()).await;
-    db.run("INSERT INTO a VALUES (1, 1);\nALTER TABLE a ADD w INT;\nINSERT INTO a VALUES (2, 2, 2)").await;
+    db.run(
+        "INSERT INTO a VALUES (1, 1);\nALTER TABLE a ADD w INT;\nINSERT INTO a VALUES (2, 2, 2)",
+    )
+    .await;
     let mut state = tail.barrier().await;
     let keys: Vec<i32> = tail.folded.rows.keys().map(|(_, id)| *id).collect();
     assert_eq!(keys, [1, 2, 101]);
@@ -33,13 +36,21 @@ async fn by_file_and_position() {
     }
     // A transaction that is prepared with captured rows cannot be kept over a restart.
     let mut xa = db.session().await;
-    for sql in ["XA START 'f'", "INSERT INTO a VALUES (50, 1, 1)", "XA END 'f'", "XA PREPARE 'f'"] {
+    for sql in [
+        "XA START 'f'",
+        "INSERT INTO a VALUES (50, 1, 1)",
+        "XA END 'f'",
+        "XA PREPARE 'f'",
+    ] {
         xa.query_drop(sql).await.unwrap();
     }
     let source = tail.source.clone();
     let error = tail.error().await;
     xa.query_drop("XA ROLLBACK 'f'").await.unwrap();
-    assert!(!error.is_transient() && error.to_string().contains("XA"), "{error}");
+    assert!(
+        !error.is_transient() && error.to_string().contains("XA"),
+        "{error}"
+    );
     // Purged: a final error with the wanted and the oldest position.
     db.run("FLUSH BINARY LOGS;\nFLUSH BINARY LOGS").await;
     let newest: Vec<(String, u64, String)> = db.conn.query("SHOW BINARY LOGS").await.unwrap();
@@ -47,5 +58,8 @@ async fn by_file_and_position() {
     db.run(&format!("PURGE BINARY LOGS TO '{newest}'")).await;
     let error = Running::from(source, state.clone()).error().await;
     let text = error.to_string();
-    assert!(!error.is_transient() && text.contains(newest) && text.contains("wanted"), "{text}");
+    assert!(
+        !error.is_transient() && text.contains(newest) && text.contains("wanted"),
+        "{text}"
+    );
 }

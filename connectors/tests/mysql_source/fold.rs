@@ -11,8 +11,7 @@ use std::{
 
 use arrow_array::{Array, RecordBatch, cast::AsArray, types::Int32Type};
 use headwater_connectors::{
-    BarrierGate, Error, Position, RowKinds, Source, SourceState, TailItem,
-    mysql::MysqlSource,
+    BarrierGate, Error, Position, RowKinds, Source, SourceState, TailItem, mysql::MysqlSource,
 };
 use tokio::{sync::mpsc, task::JoinHandle};
 
@@ -137,7 +136,14 @@ impl Running {
             assert!(
                 started.elapsed() < Duration::from_secs(20),
                 "no edge at or after {high}; edges: {:?}",
-                self.gate.seen.lock().unwrap().iter().rev().take(5).collect::<Vec<_>>()
+                self.gate
+                    .seen
+                    .lock()
+                    .unwrap()
+                    .iter()
+                    .rev()
+                    .take(5)
+                    .collect::<Vec<_>>()
             );
             self.gate.wanted.store(1, Ordering::SeqCst);
             loop {

@@ -11,6 +11,7 @@
 mod checks;
 mod files;
 mod fold;
+mod purged;
 mod rounds;
 mod server;
 mod start;

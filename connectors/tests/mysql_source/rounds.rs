@@ -15,7 +15,9 @@ async fn low_lags_and_high_leads() {
         writers.push(tokio::spawn(async move {
             for n in 0..100 {
                 let id = writer * 1000 + n;
-                conn.query_drop(format!("INSERT INTO a VALUES ({id}, {id})")).await.unwrap();
+                conn.query_drop(format!("INSERT INTO a VALUES ({id}, {id})"))
+                    .await
+                    .unwrap();
             }
         }));
     }

@@ -1,8 +1,6 @@
 //! A database on the server for each test, and a source on it.
 
-use headwater_connectors::mysql::{
-    MysqlOptions, MysqlSource, Password, TableFilter,
-};
+use headwater_connectors::mysql::{MysqlOptions, MysqlSource, Password, TableFilter};
 use mysql_async::{Conn, Opts, prelude::Queryable};
 
 fn opts(variable: &str) -> Opts {
@@ -28,8 +26,12 @@ impl Db {
         let name = format!("mt_{name}");
         let opts = opts(variable);
         let mut conn = Conn::new(opts.clone()).await.unwrap();
-        conn.query_drop(format!("DROP DATABASE IF EXISTS {name}")).await.unwrap();
-        conn.query_drop(format!("CREATE DATABASE {name}")).await.unwrap();
+        conn.query_drop(format!("DROP DATABASE IF EXISTS {name}"))
+            .await
+            .unwrap();
+        conn.query_drop(format!("CREATE DATABASE {name}"))
+            .await
+            .unwrap();
         conn.query_drop(format!("USE {name}")).await.unwrap();
         Self { name, conn, opts }
     }

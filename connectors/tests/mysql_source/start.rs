@@ -9,13 +9,21 @@ use crate::{fold::Running, server::Db};
 #[tokio::test]
 async fn latest_offset_starts_behind_what_is_there() {
     let mut db = Db::new("latest").await;
-    db.run("CREATE TABLE a (id INT PRIMARY KEY, v INT);\nINSERT INTO a VALUES (1, 1)").await;
+    db.run("CREATE TABLE a (id INT PRIMARY KEY, v INT);\nINSERT INTO a VALUES (1, 1)")
+        .await;
     let mut options = db.options();
     options.startup = Startup::LatestOffset;
     let mut tail = Running::start(MysqlSource::new(options)).await;
     db.run("INSERT INTO a VALUES (2, 2)").await;
     tail.barrier().await;
-    assert_eq!(tail.folded.rows.keys().map(|(_, id)| *id).collect::<Vec<_>>(), [2]);
+    assert_eq!(
+        tail.folded
+            .rows
+            .keys()
+            .map(|(_, id)| *id)
+            .collect::<Vec<_>>(),
+        [2]
+    );
 }
 
 #[tokio::test]
@@ -23,7 +31,12 @@ async fn a_start_waits_for_prepared_transactions() {
     let mut db = Db::new("xastart").await;
     db.run("CREATE TABLE a (id INT PRIMARY KEY, v INT)").await;
     let mut xa = db.session().await;
-    for sql in ["XA START 'mts'", "INSERT INTO a VALUES (1, 1)", "XA END 'mts'", "XA PREPARE 'mts'"] {
+    for sql in [
+        "XA START 'mts'",
+        "INSERT INTO a VALUES (1, 1)",
+        "XA END 'mts'",
+        "XA PREPARE 'mts'",
+    ] {
         xa.query_drop(sql).await.unwrap();
     }
     let source = db.source();
@@ -48,8 +61,13 @@ async fn a_schema_that_changed_while_starting_starts_over() {
     let mut after = source.start(&found.captured).await.unwrap();
     // As if the statement had come between the two steps of the start.
     after.position = before.position;
-    let error = Running::from(std::sync::Arc::new(source), after).error().await;
-    assert!(error.is_transient() && error.to_string().contains("starts over"), "{error}");
+    let error = Running::from(std::sync::Arc::new(source), after)
+        .error()
+        .await;
+    assert!(
+        error.is_transient() && error.to_string().contains("starts over"),
+        "{error}"
+    );
 }
 
 /// From MySQL 9.6 on the server logs what foreign keys do, unless it is told not to.
@@ -63,7 +81,10 @@ async fn cascades_are_captured_or_refused() {
         return;
     }
     let mut tail = Running::start(db.source()).await;
-    db.run("INSERT INTO p VALUES (1, 1);\nINSERT INTO c VALUES (7, 1);\nDELETE FROM p WHERE id = 1").await;
+    db.run(
+        "INSERT INTO p VALUES (1, 1);\nINSERT INTO c VALUES (7, 1);\nDELETE FROM p WHERE id = 1",
+    )
+    .await;
     tail.barrier().await;
     assert_eq!(tail.folded.rows, Default::default());
 }

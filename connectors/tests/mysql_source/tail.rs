@@ -1,6 +1,9 @@
 use std::sync::Arc;
 
-use headwater_connectors::{Source, mysql::{MysqlSource, ServerIds}};
+use headwater_connectors::{
+    Source,
+    mysql::{MysqlSource, ServerIds},
+};
 use mysql_async::prelude::Queryable;
 
 use crate::{fold::Running, server::Db};
@@ -29,8 +32,10 @@ async fn assert_equal(db: &mut Db, tail: &Running, tables: &[&str]) {
 #[tokio::test]
 async fn changes_arrive_in_order_and_once() {
     let mut db = Db::new("tail").await;
-    db.run("CREATE TABLE a (id INT PRIMARY KEY, v INT);\nCREATE TABLE b (id INT PRIMARY KEY, v INT)")
-        .await;
+    db.run(
+        "CREATE TABLE a (id INT PRIMARY KEY, v INT);\nCREATE TABLE b (id INT PRIMARY KEY, v INT)",
+    )
+    .await;
     let mut tail = Running::start(db.source()).await;
     db.run("INSERT INTO a VALUES (1, 1), (2, 2), (3, 3);\nUPDATE a SET v = 20 WHERE id = 2;\nUPDATE a SET id = 4 WHERE id = 3;\nDELETE FROM a WHERE id = 1;\nBEGIN;\nINSERT INTO a VALUES (9, 9);\nINSERT INTO b VALUES (9, 9);\nROLLBACK;\nBEGIN;\nINSERT INTO a VALUES (5, 5);\nSAVEPOINT s;\nINSERT INTO b VALUES (7, 7);\nROLLBACK TO s;\nINSERT INTO b VALUES (8, NULL);\nCOMMIT")
         .await;
@@ -38,7 +43,8 @@ async fn changes_arrive_in_order_and_once() {
     assert_equal(&mut db, &tail, &["a", "b"]).await;
     let folded = &tail.folded;
     assert_eq!((folded.inserts, folded.updates, folded.deletes), (6, 1, 2));
-    db.run("FLUSH BINARY LOGS;\nINSERT INTO b VALUES (1, 1);\nFLUSH BINARY LOGS").await;
+    db.run("FLUSH BINARY LOGS;\nINSERT INTO b VALUES (1, 1);\nFLUSH BINARY LOGS")
+        .await;
     let state = tail.barrier().await;
     assert_equal(&mut db, &tail, &["a", "b"]).await;
     assert!(state.position.to_string().contains("GTID"));
@@ -52,7 +58,11 @@ async fn a_restart_at_a_barrier_loses_and_doubles_nothing() {
     let (mut state, mut inserts) = (None, 0);
     for round in 0..6 {
         for n in 0..20 {
-            db.run(&format!("INSERT INTO a VALUES ({}, {round})", round * 100 + n)).await;
+            db.run(&format!(
+                "INSERT INTO a VALUES ({}, {round})",
+                round * 100 + n
+            ))
+            .await;
         }
         if round % 2 == 0 {
             state = Some(tail.barrier().await);
@@ -62,7 +72,10 @@ async fn a_restart_at_a_barrier_loses_and_doubles_nothing() {
             // What came behind the last barrier is forgotten, as a crash would.
             let source: Arc<MysqlSource> = tail.source.clone();
             tail.kill();
-            source.verify_position(state.as_ref().unwrap()).await.unwrap();
+            source
+                .verify_position(state.as_ref().unwrap())
+                .await
+                .unwrap();
             tail = Running::from(source, state.clone().unwrap());
         }
     }
@@ -87,7 +100,10 @@ async fn columns_are_added_between_rows() {
         vec![
             (
                 "a".to_owned(),
-                vec![("x".to_owned(), None), ("y".to_owned(), Some("id".to_owned()))]
+                vec![
+                    ("x".to_owned(), None),
+                    ("y".to_owned(), Some("id".to_owned()))
+                ]
             ),
             ("a".to_owned(), vec![("z".to_owned(), Some("v".to_owned()))]),
         ]
@@ -132,10 +148,16 @@ async fn a_change_that_cannot_be_followed_stops_the_tail() {
         let error = tail.error().await;
         let text = error.to_string();
         assert!(!error.is_transient(), "{text}");
-        assert!(text.contains("mt_refused.a") && text.contains(word), "{text}");
+        assert!(
+            text.contains("mt_refused.a") && text.contains(word),
+            "{text}"
+        );
         // The server writes DROP anew, with quotes.
         let shown = text.replace('`', "");
-        assert!(shown.contains(statement) && shown.contains("position"), "{text}");
+        assert!(
+            shown.contains(statement) && shown.contains("position"),
+            "{text}"
+        );
     }
 }
 
@@ -145,7 +167,12 @@ async fn compressed_transactions_are_read() {
     db.run("CREATE TABLE a (id INT PRIMARY KEY, v INT);\nSET SESSION binlog_transaction_compression = ON").await;
     let mut tail = Running::start(db.source()).await;
     for n in 0..10 {
-        db.run(&format!("INSERT INTO a VALUES ({}, 1), ({}, 2)", 2 * n, 2 * n + 1)).await;
+        db.run(&format!(
+            "INSERT INTO a VALUES ({}, 1), ({}, 2)",
+            2 * n,
+            2 * n + 1
+        ))
+        .await;
     }
     let state = tail.barrier().await;
     assert_eq!(tail.folded.inserts, 20);
@@ -161,18 +188,26 @@ async fn compressed_transactions_are_read() {
 #[tokio::test]
 async fn rows_and_images_that_are_not_whole_are_refused() {
     let mut db = Db::new("image").await;
-    db.run("CREATE TABLE a (id INT PRIMARY KEY, v INT, w INT)").await;
+    db.run("CREATE TABLE a (id INT PRIMARY KEY, v INT, w INT)")
+        .await;
     let tail = Running::start(db.source()).await;
     db.run("INSERT INTO a VALUES (1, 1, 1);\nSET SESSION binlog_row_image = MINIMAL;\nUPDATE a SET v = 2").await;
     let error = tail.error().await;
-    assert!(!error.is_transient() && error.to_string().contains("binlog_row_image"), "{error}");
+    assert!(
+        !error.is_transient() && error.to_string().contains("binlog_row_image"),
+        "{error}"
+    );
 
     let mut db = Db::new("statements").await;
     db.run("CREATE TABLE a (id INT PRIMARY KEY, v INT)").await;
     let tail = Running::start(db.source()).await;
-    db.run("SET SESSION binlog_format = STATEMENT;\nINSERT INTO a VALUES (1, 1)").await;
+    db.run("SET SESSION binlog_format = STATEMENT;\nINSERT INTO a VALUES (1, 1)")
+        .await;
     let error = tail.error().await;
-    assert!(!error.is_transient() && error.to_string().contains("binlog_format"), "{error}");
+    assert!(
+        !error.is_transient() && error.to_string().contains("binlog_format"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

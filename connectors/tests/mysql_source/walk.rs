@@ -49,36 +49,115 @@ async fn every_row_once_in_the_server_s_order_for_every_kind_of_key() {
     let mut db = Db::new("walk").await;
     let tables = [
         ("k_int", "k INT", "(-3),(0),(7),(2147483647),(-2147483648)"),
-        ("k_ubig", "k BIGINT UNSIGNED", "(0),(18446744073709551615),(9223372036854775808),(5)"),
-        ("k_dec", "k DECIMAL(65,30)", "(0.5),(-12345678901234567890123456789012345.123456789012345678901234567890),(0.500000000000000000000000000001),(3)"),
-        ("k_ci", "k VARCHAR(9) COLLATE utf8mb4_0900_ai_ci", "('0000'),('1111'),('aaaa'),('bbbb'),('cccc'),('ZZZZ'),('é'),('')"),
-        ("k_pad", "k CHAR(9) COLLATE utf8mb4_general_ci", "('a'),('A b'),('b'),('ab'),('')"),
-        ("k_latin", "k VARCHAR(9) CHARACTER SET latin1", "('é'),('f'),('z'),('q'),('a''b')"),
-        ("k_gbk", "k VARCHAR(9) CHARACTER SET gbk", "('中文'),('啊'),('a'),('z')"),
-        ("k_bin", "k VARCHAR(9) COLLATE utf8mb4_bin", "('a'),('A'),('á'),('😀'),('z')"),
+        (
+            "k_ubig",
+            "k BIGINT UNSIGNED",
+            "(0),(18446744073709551615),(9223372036854775808),(5)",
+        ),
+        (
+            "k_dec",
+            "k DECIMAL(65,30)",
+            "(0.5),(-12345678901234567890123456789012345.123456789012345678901234567890),(0.500000000000000000000000000001),(3)",
+        ),
+        (
+            "k_ci",
+            "k VARCHAR(9) COLLATE utf8mb4_0900_ai_ci",
+            "('0000'),('1111'),('aaaa'),('bbbb'),('cccc'),('ZZZZ'),('é'),('')",
+        ),
+        (
+            "k_pad",
+            "k CHAR(9) COLLATE utf8mb4_general_ci",
+            "('a'),('A b'),('b'),('ab'),('')",
+        ),
+        (
+            "k_latin",
+            "k VARCHAR(9) CHARACTER SET latin1",
+            "('é'),('f'),('z'),('q'),('a''b')",
+        ),
+        (
+            "k_gbk",
+            "k VARCHAR(9) CHARACTER SET gbk",
+            "('中文'),('啊'),('a'),('z')",
+        ),
+        (
+            "k_bin",
+            "k VARCHAR(9) COLLATE utf8mb4_bin",
+            "('a'),('A'),('á'),('😀'),('z')",
+        ),
         ("k_enum", "k ENUM('z','m','a')", "('z'),('m'),('a')"),
-        ("k_set", "k SET('x','y','z')", "('x,z'),('y'),(''),('x,y,z'),('z')"),
-        ("k_float", "k FLOAT", "(0.1),(16777217),(-0.1),(3.4e38),(1e-38),(16777218)"),
-        ("k_double", "k DOUBLE", "(0.1),(0.30000000000000004),(0.3),(1.7e308),(-5e-324)"),
-        ("k_binary", "k BINARY(4)", "(x'AB000000'),(x'00000000'),(x'00000001'),(x'FF'),(x'27')"),
-        ("k_varbinary", "k VARBINARY(4)", "(x'AB'),(x'AB00'),(''),(x'00'),(x'0000')"),
+        (
+            "k_set",
+            "k SET('x','y','z')",
+            "('x,z'),('y'),(''),('x,y,z'),('z')",
+        ),
+        (
+            "k_float",
+            "k FLOAT",
+            "(0.1),(16777217),(-0.1),(3.4e38),(1e-38),(16777218)",
+        ),
+        (
+            "k_double",
+            "k DOUBLE",
+            "(0.1),(0.30000000000000004),(0.3),(1.7e308),(-5e-324)",
+        ),
+        (
+            "k_binary",
+            "k BINARY(4)",
+            "(x'AB000000'),(x'00000000'),(x'00000001'),(x'FF'),(x'27')",
+        ),
+        (
+            "k_varbinary",
+            "k VARBINARY(4)",
+            "(x'AB'),(x'AB00'),(''),(x'00'),(x'0000')",
+        ),
         ("k_bit", "k BIT(10)", "(0),(1),(512),(1023),(2)"),
-        ("k_date", "k DATE", "('2024-02-29'),('1000-01-01'),('9999-12-31'),('1969-12-31')"),
-        ("k_datetime", "k DATETIME(6)", "('2024-02-29 01:02:03.000001'),('2024-02-29 01:02:03'),('1000-01-01')"),
-        ("k_stamp", "k TIMESTAMP(3)", "('2024-02-29 01:02:03.001'),('2024-02-29 01:02:03'),('1971-01-01')"),
-        ("k_time", "k TIME", "('-800:00:00'),('-1:00:00'),('00:00:01'),('23:59:59'),('100:00:00')"),
+        (
+            "k_date",
+            "k DATE",
+            "('2024-02-29'),('1000-01-01'),('9999-12-31'),('1969-12-31')",
+        ),
+        (
+            "k_datetime",
+            "k DATETIME(6)",
+            "('2024-02-29 01:02:03.000001'),('2024-02-29 01:02:03'),('1000-01-01')",
+        ),
+        (
+            "k_stamp",
+            "k TIMESTAMP(3)",
+            "('2024-02-29 01:02:03.001'),('2024-02-29 01:02:03'),('1971-01-01')",
+        ),
+        (
+            "k_time",
+            "k TIME",
+            "('-800:00:00'),('-1:00:00'),('00:00:01'),('23:59:59'),('100:00:00')",
+        ),
         ("k_year", "k YEAR", "(2024),(1901),(2155),(1999)"),
     ];
     for (table, key, values) in tables {
         // TIME outside of a day cannot be held by the lake type; the walk is what counts here.
-        let values = if table == "k_time" { "('00:00:00'),('00:00:01'),('23:59:59'),('12:00:00')" } else { values };
+        let values = if table == "k_time" {
+            "('00:00:00'),('00:00:01'),('23:59:59'),('12:00:00')"
+        } else {
+            values
+        };
         db.run(&format!("CREATE TABLE {table} ({key} NOT NULL PRIMARY KEY, n INT NOT NULL UNIQUE AUTO_INCREMENT)")).await;
-        db.run(&format!("INSERT INTO {table} (k) VALUES {values}")).await;
+        db.run(&format!("INSERT INTO {table} (k) VALUES {values}"))
+            .await;
     }
     for (table, key, _) in tables {
-        let order = if key.starts_with("k ENUM") || key.starts_with("k SET") { "k + 0" } else { "k" };
-        let expected = db.numbers(&format!("SELECT n FROM {table} ORDER BY {order}")).await;
-        let seen: Vec<i64> = walk(&db, table, 1).await.into_iter().map(i64::from).collect();
+        let order = if key.starts_with("k ENUM") || key.starts_with("k SET") {
+            "k + 0"
+        } else {
+            "k"
+        };
+        let expected = db
+            .numbers(&format!("SELECT n FROM {table} ORDER BY {order}"))
+            .await;
+        let seen: Vec<i64> = walk(&db, table, 1)
+            .await
+            .into_iter()
+            .map(i64::from)
+            .collect();
         assert_eq!(seen, expected, "{table}");
     }
 }
@@ -94,10 +173,21 @@ async fn composite_keys_and_unique_keys() {
             db.run(&format!("INSERT INTO c2 VALUES ({a}, {b}, {n});\nINSERT INTO c3 VALUES ('x{}', {b}, {a}, {n});\nINSERT INTO u VALUES ('k{n}', {n}, {n});\nINSERT INTO `odd ``name:x?` VALUES ({n}, 1, {n})", a / 2)).await;
         }
     }
-    for (table, order) in [("c2", "b, a"), ("c3", "a, b + 0, c"), ("u", "k"), ("odd `name:x?", "n")] {
+    for (table, order) in [
+        ("c2", "b, a"),
+        ("c3", "a, b + 0, c"),
+        ("u", "k"),
+        ("odd `name:x?", "n"),
+    ] {
         let quoted = table.replace('`', "``");
-        let expected = db.numbers(&format!("SELECT n FROM `{quoted}` ORDER BY {order}")).await;
-        let seen: Vec<i64> = walk(&db, table, 1).await.into_iter().map(i64::from).collect();
+        let expected = db
+            .numbers(&format!("SELECT n FROM `{quoted}` ORDER BY {order}"))
+            .await;
+        let seen: Vec<i64> = walk(&db, table, 1)
+            .await
+            .into_iter()
+            .map(i64::from)
+            .collect();
         assert_eq!(seen, expected, "{table}");
     }
 }
@@ -105,7 +195,7 @@ async fn composite_keys_and_unique_keys() {
 #[tokio::test]
 async fn sparse_keys_cost_nothing_and_splits_cover_all() {
     let mut db = Db::new("sparse").await;
-    db.run("SET SESSION cte_max_recursion_depth = 1000000;\nCREATE TABLE s (k BIGINT PRIMARY KEY, n INT);\nINSERT INTO s WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 60000) SELECT IF(x < 100, x, 1000000000000 + x), x FROM c;\nANALYZE TABLE s").await;
+    db.run("SET SESSION cte_max_recursion_depth = 1000000;\nCREATE TABLE s (k BIGINT PRIMARY KEY, n INT);\nINSERT INTO s WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 60000) SELECT IF(x < 100, x, 1000000000000 + x), x FROM c").await;
     let mut options = db.options();
     options.chunk_rows = 5000;
     let source = MysqlSource::new(options);
@@ -146,7 +236,12 @@ async fn a_break_ends_a_chunk_behind_what_was_emitted_and_deleted_rows_do_not_di
     let source = MysqlSource::new(options);
     let schema = source.discover().await.unwrap().captured[0].clone();
     let mut reader = source.reader().await.unwrap();
-    let mut split = Split { table: schema.name.clone(), id: 0, after: None, upto: None };
+    let mut split = Split {
+        table: schema.name.clone(),
+        id: 0,
+        after: None,
+        upto: None,
+    };
     let mut rows = 0;
     let end = reader
         .read(&schema, &split, &mut |batch| {
@@ -155,8 +250,13 @@ async fn a_break_ends_a_chunk_behind_what_was_emitted_and_deleted_rows_do_not_di
         })
         .await
         .unwrap();
-    let ChunkEnd::More(key) = end else { panic!("{end:?}") };
-    assert!(rows < 40_000 && key == vec![rows.to_string()], "{rows} {key:?}");
+    let ChunkEnd::More(key) = end else {
+        panic!("{end:?}")
+    };
+    assert!(
+        rows < 40_000 && key == vec![rows.to_string()],
+        "{rows} {key:?}"
+    );
     split.after = Some(key);
     db.run("DELETE FROM s WHERE k > 20000").await;
     let end = reader
@@ -169,7 +269,10 @@ async fn a_break_ends_a_chunk_behind_what_was_emitted_and_deleted_rows_do_not_di
     assert_eq!((end, rows), (ChunkEnd::Done, 20_000));
     // A cursor that does not advance is an error, not an endless walk.
     split.after = Some(vec!["30000".into()]);
-    let end = reader.read(&schema, &split, &mut |_| ControlFlow::Continue(())).await.unwrap();
+    let end = reader
+        .read(&schema, &split, &mut |_| ControlFlow::Continue(()))
+        .await
+        .unwrap();
     assert_eq!(end, ChunkEnd::Done);
 }
 
@@ -180,7 +283,12 @@ async fn rows_are_found_by_the_keys_of_a_batch() {
     let source = db.source();
     let schema = source.discover().await.unwrap().captured[0].clone();
     let mut reader = source.reader().await.unwrap();
-    let split = Split { table: schema.name.clone(), id: 0, after: None, upto: None };
+    let split = Split {
+        table: schema.name.clone(),
+        id: 0,
+        after: None,
+        upto: None,
+    };
     let mut batches = Vec::new();
     reader
         .read(&schema, &split, &mut |batch| {
@@ -197,4 +305,59 @@ async fn rows_are_found_by_the_keys_of_a_batch() {
     assert_eq!(found, batches[0].slice(0, 2));
     assert_eq!(source.lookup(&schema, &[]).await.unwrap().num_rows(), 0);
     let _: &dyn Array = found.column(0);
+}
+
+/// Every chunk is a range of the index in its order: nothing is sorted, nothing is read twice.
+#[tokio::test]
+async fn chunks_are_ranges_of_the_index() {
+    let mut db = Db::new("ranges").await;
+    db.run("CREATE TABLE s (a VARCHAR(9), b ENUM('x','y','z'), c INT, n INT, PRIMARY KEY (a, b, c));\nSET SESSION cte_max_recursion_depth = 1000000;\nINSERT INTO s WITH RECURSIVE r (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r WHERE x < 3000) SELECT CONCAT('k', x DIV 700), x MOD 3 + 1, x, x FROM r").await;
+    let mut options = db.options();
+    (options.chunk_rows, options.chunk_rows_max) = (100, 100);
+    let source = MysqlSource::new(options);
+    let schema = source.discover().await.unwrap().captured[0].clone();
+    let mut reader = source.reader().await.unwrap();
+    let mut split = Split {
+        table: schema.name.clone(),
+        id: 0,
+        after: None,
+        upto: None,
+    };
+    let (mut rows, mut chunks) = (0, 0);
+    while let ChunkEnd::More(key) = reader
+        .read(&schema, &split, &mut |batch| {
+            rows += batch.num_rows();
+            ControlFlow::Continue(())
+        })
+        .await
+        .unwrap()
+    {
+        chunks += 1;
+        let (a, b, c) = (&key[0], &key[1], &key[2]);
+        let later: Vec<String> = (b.parse::<u32>().unwrap() + 1..=3)
+            .map(|n| n.to_string())
+            .collect();
+        let later = if later.is_empty() {
+            "FALSE".into()
+        } else {
+            format!("b IN ({})", later.join(","))
+        };
+        let plan: String = mysql_async::prelude::Queryable::query_first(
+            &mut db.conn,
+            format!(
+                "EXPLAIN FORMAT=TREE SELECT * FROM s AS t FORCE INDEX (PRIMARY) WHERE \
+                 (a > {a}) OR (a = {a} AND {later}) OR (a = {a} AND b = {b} AND c > {c}) \
+                 ORDER BY t.a, t.b, t.c LIMIT 100"
+            ),
+        )
+        .await
+        .unwrap()
+        .unwrap();
+        assert!(
+            plan.contains("Index range scan") && !plan.contains("Sort"),
+            "{plan}"
+        );
+        split.after = Some(key);
+    }
+    assert_eq!((rows, chunks), (3000, 30));
 }

@@ -164,7 +164,11 @@ impl ChunkReader for MysqlChunkReader {
         let started = Instant::now();
         let read = read_chunk(&mut self.conn, &walk, &sql, emit).await;
         let read = read.map_err(|e| {
-            let e = if e.is_transient() { e } else { e.table(&schema.name) };
+            let e = if e.is_transient() {
+                e
+            } else {
+                e.table(&schema.name)
+            };
             missing_table(e, schema)
         })?;
         let seconds = started.elapsed().as_secs_f64().max(0.000_1);
@@ -220,7 +224,7 @@ async fn read_chunk(
             read.rows += 1;
             let waiting = builder.rows();
             let full = waiting >= BATCH_ROWS
-                || (waiting % BYTES_EVERY == 0 && builder.bytes() >= BATCH_BYTES);
+                || (waiting.is_multiple_of(BYTES_EVERY) && builder.bytes() >= BATCH_BYTES);
             if full {
                 read.last = Some(std::mem::take(&mut key));
                 if emit(builder.take()?).is_break() || started.elapsed() > CHUNK_TIME_MAX {
@@ -270,7 +274,11 @@ impl MysqlChunkReader {
             return Ok(());
         };
         let sql = format!("SELECT {}", walk.key.advances_sql(after, cursor)?);
-        if query_first::<Option<i64>>(&mut self.conn, &sql).await?.flatten() == Some(1) {
+        if query_first::<Option<i64>>(&mut self.conn, &sql)
+            .await?
+            .flatten()
+            == Some(1)
+        {
             return Ok(());
         }
         Err(Error::definite(format!(
