@@ -76,6 +76,16 @@ impl Bench {
         tables.pop().expect("the table exists")
     }
 
+    /// Whether the server logs names and labels of columns.
+    pub async fn full_metadata(&mut self) -> bool {
+        let setting: Option<String> = self
+            .conn
+            .query_first("SELECT @@GLOBAL.binlog_row_metadata")
+            .await
+            .unwrap();
+        setting.as_deref() == Some("FULL")
+    }
+
     /// The end of the log.
     pub async fn position(&mut self) -> (String, u64) {
         let row: Row = self

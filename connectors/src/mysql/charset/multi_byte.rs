@@ -4,30 +4,97 @@
 //! Source: every code was asked of MySQL 9.7 and compared; the test of the character sets does it
 //! again.
 
-use encoding_rs::{BIG5, EUC_JP, EUC_KR, Encoding, GB18030, GBK, SHIFT_JIS};
+use std::{fmt, sync::OnceLock};
+
+use encoding_rs::{BIG5, DecoderResult, EUC_JP, EUC_KR, Encoding, GB18030, GBK, SHIFT_JIS};
 
 /// First and last code of a run, and the character of the first, the others following it in order;
 /// U+0000: the server knows no character for any of them. Sorted by code.
-pub(super) type Difference = (u32, u32, char);
+type Difference = (u32, u32, char);
 
-/// The encoding and the differences of a set.
-pub(super) fn named(name: &str) -> Option<(&'static Encoding, &'static [Difference])> {
-    Some(match name {
-        "big5" => (BIG5, BIG5_DIFFERENCES),
-        "cp932" => (SHIFT_JIS, &[]),
-        "eucjpms" => (EUC_JP, EUCJPMS),
-        "euckr" => (EUC_KR, &[]),
-        "gb18030" => (GB18030, GB18030_DIFFERENCES),
-        "gb2312" => (GBK, GB2312),
-        "gbk" => (GBK, GBK_DIFFERENCES),
-        "sjis" => (SHIFT_JIS, SJIS),
-        "ujis" => (EUC_JP, UJIS),
-        _ => return None,
-    })
+/// One character set, with the characters of its two-byte codes laid out when it is first used.
+pub(crate) struct Table {
+    encoding: &'static Encoding,
+    differences: &'static [Difference],
+    /// Characters of the codes 0x8000 to 0xFFFF; U+0000 where there is none.
+    pairs: OnceLock<Box<[char]>>,
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.encoding.name())
+    }
+}
+
+impl Table {
+    const fn new(encoding: &'static Encoding, differences: &'static [Difference]) -> Self {
+        Self {
+            encoding,
+            differences,
+            pairs: OnceLock::new(),
+        }
+    }
+
+    /// Bytes of the code that `bytes` starts with; its first byte is not ASCII.
+    pub(super) fn length(&self, bytes: &[u8]) -> usize {
+        let (first, second) = match bytes {
+            [first, second, ..] => (*first, *second),
+            _ => return 1,
+        };
+        let wanted = match self.encoding {
+            encoding if encoding == EUC_JP => match first {
+                0x8F => 3,
+                0x8E if !(0xA1..=0xDF).contains(&second) => 1,
+                _ => 2,
+            },
+            encoding if encoding == SHIFT_JIS => match first {
+                0x80 | 0xA0..=0xDF | 0xFD..=0xFF => 1,
+                _ => 2,
+            },
+            encoding if encoding == GB18030 && second.is_ascii_digit() => 4,
+            _ => 2,
+        };
+        if wanted <= bytes.len() { wanted } else { 1 }
+    }
+
+    /// The character of a code.
+    pub(super) fn char(&self, code: &[u8]) -> Option<char> {
+        if let [first @ 0x80..=0xFF, second] = code {
+            let pairs = self.pairs.get_or_init(|| {
+                let codes = 0x8000..=0xFFFF_u16;
+                codes
+                    .map(|code| self.look_up(&code.to_be_bytes()).unwrap_or('\0'))
+                    .collect()
+            });
+            let at = usize::from(first & 0x7F) << 8 | usize::from(*second);
+            return pairs.get(at).copied().filter(|char| *char != '\0');
+        }
+        self.look_up(code)
+    }
+
+    fn look_up(&self, code: &[u8]) -> Option<char> {
+        let number = code
+            .iter()
+            .fold(0_u32, |number, byte| number << 8 | u32::from(*byte));
+        if let Some(char) = difference(self.differences, number) {
+            return Some(char).filter(|char| *char != '\0');
+        }
+        let mut text = [0; 16];
+        let (result, _, written) = self
+            .encoding
+            .new_decoder_without_bom_handling()
+            .decode_to_utf8_without_replacement(code, &mut text, true);
+        if result != DecoderResult::InputEmpty {
+            return None;
+        }
+        let mut chars = std::str::from_utf8(text.get(..written)?).ok()?.chars();
+        // A code of two characters is none of the server's.
+        chars.next().filter(|_| chars.next().is_none())
+    }
 }
 
 /// The character of a code where the server differs: U+0000 when it knows none.
-pub(super) fn difference(differences: &[Difference], code: u32) -> Option<char> {
+fn difference(differences: &[Difference], code: u32) -> Option<char> {
     let at = differences.partition_point(|(_, last, _)| *last < code);
     let (first, _, char) = differences.get(at)?;
     let offset = code.checked_sub(*first)?;
@@ -37,26 +104,23 @@ pub(super) fn difference(differences: &[Difference], code: u32) -> Option<char> 
     }
 }
 
-/// Bytes of the code that `bytes` starts with.
-pub(super) fn length(encoding: &'static Encoding, bytes: &[u8]) -> usize {
-    let (first, second) = match bytes {
-        [first, second, ..] => (*first, *second),
-        _ => return 1,
-    };
-    let wanted = if first < 0x80 {
-        1
-    } else if encoding == EUC_JP && first == 0x8F {
-        3
-    } else if encoding == EUC_JP && first == 0x8E && !(0xA1..=0xDF).contains(&second) {
-        1
-    } else if encoding == SHIFT_JIS && matches!(first, 0x80 | 0xA0..=0xDF | 0xFD..=0xFF) {
-        1
-    } else if encoding == GB18030 && second.is_ascii_digit() {
-        4
-    } else {
-        2
-    };
-    if wanted <= bytes.len() { wanted } else { 1 }
+/// The sets by the server's names.
+static SETS: [(&str, Table); 9] = [
+    ("big5", Table::new(BIG5, BIG5_DIFFERENCES)),
+    ("cp932", Table::new(SHIFT_JIS, &[])),
+    ("eucjpms", Table::new(EUC_JP, EUCJPMS)),
+    ("euckr", Table::new(EUC_KR, &[])),
+    ("gb18030", Table::new(GB18030, GB18030_DIFFERENCES)),
+    ("gb2312", Table::new(GBK, GB2312)),
+    ("gbk", Table::new(GBK, GBK_DIFFERENCES)),
+    ("sjis", Table::new(SHIFT_JIS, SJIS)),
+    ("ujis", Table::new(EUC_JP, UJIS)),
+];
+
+/// A set by the server's name.
+pub(super) fn named(name: &str) -> Option<&'static Table> {
+    let (_, table) = SETS.iter().find(|(set, _)| *set == name)?;
+    Some(table)
 }
 
 const BIG5_DIFFERENCES: &[Difference] = &[
