@@ -297,7 +297,7 @@ impl<'a> Tail<'a> {
             ));
         }
         match kind {
-            EventType::ROTATE_EVENT => self.rotate(event, stream).await,
+            EventType::ROTATE_EVENT => self.rotate(event).await,
             EventType::FORMAT_DESCRIPTION_EVENT => self.format(),
             EventType::HEARTBEAT_EVENT | EventType::PREVIOUS_GTIDS_EVENT => match self.phase {
                 Phase::Edge => self.edge().await,
@@ -353,15 +353,18 @@ impl<'a> Tail<'a> {
     }
 
     /// The log goes on in another file, or the server says in which file it starts.
-    async fn rotate(&mut self, event: &Event, stream: &LogStream) -> Result<()> {
+    async fn rotate(&mut self, event: &Event) -> Result<()> {
         let rotate: RotateEvent<'_> = event.read_event().map_err(damaged)?;
         let mut name = rotate.name_raw();
-        if !self.format_seen && stream.first_has_checksum() {
-            name = name
-                .split_last_chunk::<4>()
-                .map(|(name, _)| name)
-                .filter(|name| is_binlog_file(name))
-                .unwrap_or(name);
+        // The library cannot know yet whether the first event ends in a checksum.
+        if !self.format_seen
+            && !is_log_name(name)
+            && let Some((shorter, _)) = name.split_last_chunk::<4>()
+        {
+            name = shorter;
+        }
+        if !is_log_name(name) {
+            return Err(Error::definite("damaged event: the name of a log file"));
         }
         let file = String::from_utf8_lossy(name).into_owned();
         let offset = rotate.position().max(4);
@@ -459,19 +462,20 @@ impl<'a> Tail<'a> {
                 )));
             }
         };
-        let name = self.tables.get(index)?.table.name.clone();
-        if kind == EventType::PARTIAL_UPDATE_ROWS_EVENT {
-            return Err(Error::definite("JSON columns are logged in part")
-                .table(&name)
-                .advice("Set binlog_row_value_options='' and start the job anew"));
-        }
-        let data = event.read_data().map_err(damaged)?;
-        let Some(EventData::RowsEvent(rows)) = data else {
-            return Err(Error::definite("damaged event: rows cannot be read").table(&name));
+        let result = match (kind, event.read_data().map_err(damaged)?) {
+            (EventType::PARTIAL_UPDATE_ROWS_EVENT, _) => {
+                Err(Error::definite("JSON columns are logged in part")
+                    .advice("Set binlog_row_value_options='' and start the job anew"))
+            }
+            (_, Some(EventData::RowsEvent(rows))) => self.decode(index, &rows, stream).await,
+            _ => Err(Error::definite("damaged event: rows cannot be read")),
         };
-        self.decode(index, &rows, stream)
-            .await
-            .map_err(|e| if e.is_transient() { e } else { e.table(&name) })
+        match result {
+            Err(error) if !error.is_transient() => {
+                Err(error.table(&self.tables.get(index)?.table.name))
+            }
+            result => result,
+        }
     }
 
     async fn decode(
@@ -563,6 +567,16 @@ impl<'a> Tail<'a> {
     }
 }
 
+/// Names of log files end in a dot and six digits or more.
+fn is_log_name(name: &[u8]) -> bool {
+    let digits = name
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    digits >= 6 && name.iter().rev().nth(digits) == Some(&b'.')
+}
+
 /// The offset whose low 32 bits are `log_pos` and that is nearest at or after `offset`.
 fn widened(offset: u64, log_pos: u32) -> u64 {
     let low = (offset & !u64::from(u32::MAX)) | u64::from(log_pos);
@@ -572,13 +586,6 @@ fn widened(offset: u64, log_pos: u32) -> u64 {
         Some(_) => offset,
         None => low,
     }
-}
-
-/// A binlog file's name ends in a dot and at least six digits.
-fn is_binlog_file(name: &[u8]) -> bool {
-    let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit());
-    let count = digits.count();
-    count >= 6 && name.iter().rev().nth(count) == Some(&b'.')
 }
 
 fn is_ignored(entry: &Entry, at: &MysqlPosition) -> bool {
@@ -627,6 +634,12 @@ mod tests {
         assert_eq!(widened(u64::from(u32::MAX) - 10, 20), (1 << 32) + 20);
         assert_eq!(widened((3 << 32) + 7, 9), (3 << 32) + 9);
         assert_eq!(widened(1000, 900), 1000);
+    }
+
+    #[test]
+    fn names_of_log_files() {
+        assert!(is_log_name(b"binlog.000001") && is_log_name(b"a.b.1000000"));
+        assert!(!is_log_name(b"binlog.000001\x01\x92ab") && !is_log_name(b"binlog.00"));
     }
 
     #[test]
