@@ -76,6 +76,30 @@ impl Lease {
         Ok(Ok(()))
     }
 
+    /// Who runs the job now, when somebody does: at once for a process of this machine, else after
+    /// watching for a renewal.
+    pub async fn holder(state: &StateStore) -> Result<Option<Self>, StateError> {
+        let path = state.path(NAME);
+        let Some(first) = state.read::<Self>(&path).await? else {
+            return Ok(None);
+        };
+        if first.is_gone() {
+            return Ok(None);
+        }
+        if first.is_here() {
+            return Ok(Some(first));
+        }
+        sleep(RENEW + Duration::from_secs(1)).await;
+        let now = state.read::<Self>(&path).await?;
+        Ok(now.filter(|now| *now != first && !now.released))
+    }
+
+    /// True when it can be told at once that nobody holds the lease.
+    pub async fn is_free(state: &StateStore) -> Result<bool, StateError> {
+        let lease = state.read::<Self>(&state.path(NAME)).await?;
+        Ok(lease.is_none_or(|lease| lease.is_gone()))
+    }
+
     /// Writes the lease once more.
     pub async fn renew(&mut self, state: &StateStore) -> Result<(), StateError> {
         self.renewal += 1;
