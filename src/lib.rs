@@ -10,9 +10,14 @@
     )
 )]
 
+pub mod assemble;
+pub mod check;
 pub mod checkpoint;
+pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod error;
 pub mod failpoint;
 pub mod job;
+pub mod route;
 pub mod sink;

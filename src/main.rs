@@ -1,3 +1,11 @@
 //! The `headwater` program.
 
-fn main() {}
+use headwater::cli::{self, ExitCode};
+use mimalloc::MiMalloc;
+
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
+
+fn main() -> ExitCode {
+    cli::main()
+}

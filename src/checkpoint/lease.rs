@@ -49,11 +49,21 @@ impl Lease {
         }
     }
 
+    /// The lease as it stands.
+    pub async fn read(state: &StateStore) -> Result<Option<Self>, StateError> {
+        state.read(&state.path(NAME)).await
+    }
+
+    /// False when the holder has certainly ended.
+    pub fn may_be_held(&self) -> bool {
+        !self.is_gone()
+    }
+
     /// Waits until nobody holds the lease, for [`PATIENCE`] at the most: at once when the holder
     /// has ended well or is a process of this boot that is gone. `Err(holder)` when it is alive.
     pub async fn wait_free(state: &StateStore) -> Result<Result<(), Self>, StateError> {
         let path = state.path(NAME);
-        let Some(first) = state.read::<Self>(&path).await? else {
+        let Some(first) = Self::read(state).await? else {
             return Ok(Ok(()));
         };
         if first.is_gone() {

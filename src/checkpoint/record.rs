@@ -47,10 +47,8 @@ pub struct Record {
 pub struct TableState {
     /// Source table.
     pub source: TableName,
-    /// Database of the sink table.
-    pub sink_database: String,
     /// Sink table.
-    pub sink_table: String,
+    pub sink: TableName,
     /// Sequence number of all its snapshot rows: lower than that of every tail row.
     pub snapshot_sequence: i64,
     /// Identifier of the job's last commit into it.
@@ -73,10 +71,8 @@ pub struct SplitState {
 /// Files of one table in one checkpoint, in manifest order: chunk files first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableCommit {
-    /// Database of the sink table.
-    pub database: String,
     /// Sink table.
-    pub table: String,
+    pub sink: TableName,
     /// The files.
     pub messages: Vec<CommitMessage>,
 }
@@ -90,20 +86,6 @@ pub struct Marker {
     pub position: String,
     /// Snapshot of every sink table that has one: one consistent state of the whole database.
     pub snapshots: BTreeMap<String, i64>,
-}
-
-impl TableCommit {
-    /// `database.table` of the sink table.
-    pub fn sink_name(&self) -> String {
-        format!("{}.{}", self.database, self.table)
-    }
-}
-
-impl TableState {
-    /// `database.table` of the sink table.
-    pub fn sink_name(&self) -> String {
-        format!("{}.{}", self.sink_database, self.sink_table)
-    }
 }
 
 impl Record {

@@ -7,13 +7,10 @@ use std::{
 };
 
 use futures::{StreamExt, TryStreamExt, stream};
-use headwater_connectors::{SourceState, TableName, TableSchema};
+use headwater_connectors::{TableName, TableSchema};
 use headwater_paimon::Table;
 
-use super::{
-    Job,
-    settings::Startup,
-};
+use super::{Job, settings::Startup};
 use crate::{
     checkpoint::{Marker, Record, SplitState, TableState, record::FORMAT},
     clock,
@@ -99,7 +96,7 @@ pub async fn finish(
         .tables
         .iter()
         .filter_map(|table| {
-            let name = table.sink_name();
+            let name = table.sink.to_string();
             let snapshot = *snapshots.get(&name)?;
             Some((name, (snapshot, table.last_commit?)))
         })
@@ -159,9 +156,9 @@ async fn reopen(
     let opened: Vec<(Arc<TableSchema>, OpenTable)> = stream::iter(schemas)
         .map(|schema| async move {
             let state = table_state(record, &schema.name)?;
-            let name = (state.sink_database.as_str(), state.sink_table.as_str());
-            let open = sink::open_existing(&job.catalog, &job.settings.sink, &schema, name).await?;
-            let last = snapshots.get(&state.sink_name()).copied();
+            let (options, catalog) = (&job.settings.sink, &job.catalog);
+            let open = sink::open_existing(catalog, options, &schema, &state.sink).await?;
+            let last = snapshots.get(&state.sink.to_string()).copied();
             look_at_history(record, state, &open, last).await?;
             Ok::<_, JobError>((schema, open))
         })
@@ -278,6 +275,7 @@ async fn from_nothing(
                 .to_owned(),
         ));
     }
+    one_sink_each(job, &discovery.captured)?;
     let source = job.source.start(&discovery.captured).await?;
     let floor = job.source.round_high().await?;
     let schemas = job.source.tables(&source)?;
@@ -292,7 +290,7 @@ async fn from_nothing(
         job: job.settings.name.clone(),
         commit_user: commit_user(job),
         created_ms: clock::now_ms(),
-        source: SourceState { ..source },
+        source,
         next_sequence: snapshot_sequence + 1,
         event_time_ms: None,
         committed_before: false,
@@ -325,6 +323,15 @@ async fn from_nothing(
     })
 }
 
+/// Two source tables in one sink table would overwrite each other's rows.
+fn one_sink_each(job: &Job, tables: &[Arc<TableSchema>]) -> Result<()> {
+    let names = tables.iter().map(|table| &table.name);
+    match job.settings.router.plan(names) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(JobError::Definite(error.to_string())),
+    }
+}
+
 /// A user that no other state of the job ever had: an identifier of ours then means one thing.
 fn commit_user(job: &Job) -> String {
     let id = uuid::Uuid::new_v4().simple().to_string();
@@ -340,15 +347,14 @@ async fn open_all(job: &Job, schemas: &[Arc<TableSchema>]) -> Result<Vec<OpenTab
     let must_be_empty = job.settings.startup != Startup::LatestOffset;
     stream::iter(schemas)
         .map(|schema| async move {
-            let (database, name) = job.settings.router.route(&schema.name)?;
+            let sink = job.settings.sink_of(&schema.name)?;
             let (rows, bytes) = job.source.estimate(schema).await?;
             job.status.update(|status| {
                 let table = status.tables.entry(schema.name.clone()).or_default();
                 table.estimated_rows = rows;
             });
             let (options, catalog) = (&job.settings.sink, &job.catalog);
-            let name = (database.as_str(), name.as_str());
-            sink::open_new(catalog, options, schema, name, bytes, must_be_empty).await
+            sink::open_new(catalog, options, schema, &sink, bytes, must_be_empty).await
         })
         .buffered(OPEN_CONCURRENCY)
         .try_collect()
@@ -362,7 +368,6 @@ async fn table_states(
 ) -> Result<Vec<TableState>> {
     stream::iter(schemas)
         .map(|schema| async move {
-            let (sink_database, sink_table) = job.settings.router.route(&schema.name)?;
             let splits = match job.settings.startup {
                 Startup::LatestOffset => Vec::new(),
                 Startup::Initial | Startup::Snapshot => {
@@ -372,8 +377,7 @@ async fn table_states(
             };
             Ok(TableState {
                 source: schema.name.clone(),
-                sink_database,
-                sink_table,
+                sink: job.settings.sink_of(&schema.name)?,
                 snapshot_sequence,
                 last_commit: None,
                 splits: splits

@@ -334,8 +334,7 @@ impl Pipeline {
             };
             table.last_commit = Some(record.number);
             record.commits.push(TableCommit {
-                database: table.sink_database.clone(),
-                table: table.sink_table.clone(),
+                sink: table.sink.clone(),
                 messages,
             });
         }

@@ -2,7 +2,13 @@
 
 use std::time::Duration;
 
-use crate::{route::Router, sink::SinkOptions};
+use headwater_connectors::TableName;
+
+use crate::{
+    error::{JobError, Result},
+    route::Router,
+    sink::SinkOptions,
+};
 
 /// Settings of a job. Made from the job file, or by a test.
 #[derive(Debug)]
@@ -43,6 +49,21 @@ pub enum Startup {
 }
 
 impl Settings {
+    /// The sink table of a source table.
+    pub fn sink_of(&self, source: &TableName) -> Result<TableName> {
+        let routed = self.router.route(source);
+        let sinks = routed.map_err(|error| JobError::Definite(error.to_string()))?;
+        match sinks.as_slice() {
+            [sink] => Ok(sink.clone()),
+            sinks => Err(JobError::Definite(format!(
+                "table {source}: its routes lead to {} sink tables ({}): more than one is not \
+                 supported yet. Set pipeline.route-mode: FIRST_MATCH, or narrow route.source-table",
+                sinks.len(),
+                sinks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+            ))),
+        }
+    }
+
     /// Bytes for buffers of tail rows.
     pub fn tail_budget_bytes(&self) -> usize {
         self.memory_bytes / 4

@@ -21,6 +21,7 @@ use world::{Rules, SimSource, World};
 use super::{Ended, Job, Settings, Startup};
 use crate::{
     checkpoint::{Record, StateStore},
+    config::RouteMode,
     route::Router,
     sink::SinkOptions,
 };
@@ -35,7 +36,7 @@ fn settings(rng: &mut StdRng) -> Settings {
         memory_bytes: *[8 << 10, 1 << 20].get(rng.random_range(0..2)).unwrap(),
         concurrent_chunks: rng.random_range(1..4),
         rows_per_second: None,
-        router: Router::default(),
+        router: Router::new(&[], RouteMode::AllMatch).unwrap(),
         sink: SinkOptions {
             table_options: [("bucket".to_owned(), rng.random_range(1..3).to_string())].into(),
             ..SinkOptions::default()
@@ -81,7 +82,7 @@ async fn compare(world: &World, catalog: &Catalog, state: &StateStore) -> Option
         panic!("not a simulated position");
     };
     for table in &record.tables {
-        let snapshot = marker.snapshots.get(&table.sink_name()).copied();
+        let snapshot = marker.snapshots.get(&table.sink.to_string()).copied();
         let got = contents(catalog, &table.source, snapshot).await;
         let want = world.state(&table.source, offset as usize);
         for key in world::KEYS {

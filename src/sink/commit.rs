@@ -64,7 +64,7 @@ impl Committer {
         let context = &context;
         stream::iter(&context.record.commits)
             .map(|commit| async move {
-                let name = commit.sink_name();
+                let name = commit.sink.to_string();
                 let snapshot = self.commit_table(context, commit, check).await?;
                 failpoint::reach("between-table-commits");
                 Ok::<_, JobError>((name, snapshot))
@@ -97,7 +97,7 @@ impl Committer {
                     "table {}: checkpoint {} prepared {} files that are gone ({file} and others), \
                      probably deleted by another engine's orphan cleaning. Their rows cannot be \
                      committed; drop the job's sink tables and its state to read the tables again",
-                    commit.sink_name(),
+                    commit.sink,
                     record.number,
                     missing.len(),
                 )));
@@ -105,7 +105,7 @@ impl Committer {
         }
         let expect = context
             .last
-            .get(&commit.sink_name())
+            .get(&commit.sink.to_string())
             .map(|(snapshot, identifier)| Expect {
                 last_snapshot: Some(*snapshot),
                 last_user: record.commit_user.clone(),
@@ -126,11 +126,13 @@ impl Committer {
     }
 
     async fn committer(&self, commit: &TableCommit) -> Result<Arc<Mutex<TableCommitter>>> {
-        let name = commit.sink_name();
+        let name = commit.sink.to_string();
         if let Some(known) = self.tables.lock().await.get(&name) {
             return Ok(known.clone());
         }
-        let table = self.catalog.table(&commit.database, &commit.table).await?;
+        let table = self
+            .catalog
+            .table(&commit.sink.database, &commit.sink.table).await?;
         let table = table.ok_or_else(|| {
             JobError::Definite(format!(
                 "table {name}: it is gone, though the job has files for it. Restore it, or remove \

@@ -15,7 +15,7 @@ pub use commit::{CommitContext, Committer, PreparedCheck};
 use futures::{StreamExt, TryStreamExt, stream};
 use headwater_connectors::{ChangeBatch, RowKinds, TableName, change::SchemaChange};
 use headwater_paimon::{CommitMessage, DataField, Table, WriteBuffer, WriteSettings};
-pub use open::{OpenTable, SinkOptions, open_existing, open_new};
+pub use open::{OpenTable, SinkOptions, filled_error, open_existing, open_new};
 
 use crate::error::{JobError, Result};
 
@@ -96,10 +96,10 @@ impl Sink {
     pub async fn apply(&mut self, change: &SchemaChange) -> Result<Table> {
         let target = self.target(&change.table.name)?;
         target.flush().await?;
-        let added: Vec<(DataField, Option<String>)> = change
+        let added: Vec<(DataField, Option<&str>)> = change
             .added
             .iter()
-            .map(|(column, after)| (types::lake_field(column), after.clone()))
+            .map(|(column, after)| (types::lake_field(column), after.as_deref()))
             .collect();
         target.table = target.table.add_columns(&added).await?;
         target.buffer = None;

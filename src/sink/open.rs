@@ -13,8 +13,8 @@ use crate::error::{JobError, Result};
 pub struct SinkOptions {
     /// `table.properties.*`
     pub table_options: BTreeMap<String, String>,
-    /// `partition.key`, by source table as text.
-    pub partition_keys: BTreeMap<String, Vec<String>>,
+    /// `partition.key`, by sink table.
+    pub partition_keys: BTreeMap<TableName, Vec<String>>,
 }
 
 /// A sink table, opened.
@@ -29,17 +29,22 @@ pub struct OpenTable {
 }
 
 impl SinkOptions {
-    /// Partition columns of a source table.
-    pub fn partition_keys(&self, source: &TableName) -> &[String] {
+    /// Partition columns of a sink table.
+    pub fn partition_keys(&self, sink: &TableName) -> &[String] {
         self.partition_keys
-            .get(&source.to_string())
+            .get(sink)
             .map(Vec::as_slice)
             .unwrap_or_default()
     }
 
     /// The schema that a new sink table gets.
-    pub fn new_schema(&self, source: &TableSchema, bytes: u64) -> Result<Schema> {
-        let partition_keys = self.partition_keys(&source.name);
+    pub fn new_schema(
+        &self,
+        source: &TableSchema,
+        sink: &TableName,
+        bytes: u64,
+    ) -> Result<Schema> {
+        let partition_keys = self.partition_keys(sink);
         if let Some(outside) = partition_keys
             .iter()
             .find(|key| !source.primary_key.contains(key))
@@ -71,33 +76,39 @@ pub async fn open_new(
     catalog: &Catalog,
     options: &SinkOptions,
     source: &TableSchema,
-    (database, name): (&str, &str),
+    sink: &TableName,
     bytes: u64,
     must_be_empty: bool,
 ) -> Result<OpenTable> {
-    let table = match catalog.table(database, name).await? {
+    let table = match catalog.table(&sink.database, &sink.table).await? {
         Some(table) => table,
         None => {
-            let schema = options.new_schema(source, bytes)?;
-            catalog.create_database(database).await?;
+            let schema = options.new_schema(source, sink, bytes)?;
+            catalog.create_database(&sink.database).await?;
             return Ok(OpenTable {
-                table: catalog.create_table(database, name, schema).await?,
+                table: catalog
+                    .create_table(&sink.database, &sink.table, schema)
+                    .await?,
                 max_sequence: None,
                 has_snapshots: false,
             });
         }
     };
-    let opened = fit(table, options, source).await?;
+    let opened = fit(table, options, source, sink).await?;
     if must_be_empty && opened.has_snapshots {
-        return Err(JobError::Definite(format!(
-            "table {}: the sink table {database}.{name} exists and has snapshots, and this job \
-             has no checkpoint of its own: reading a snapshot into it would leave rows that the \
-             source no longer has. Drop the table, route the source table to another name, or \
-             start with scan.startup.mode: latest-offset to go on with the rows it has",
-            source.name
-        )));
+        return Err(filled_error(&source.name, sink));
     }
     Ok(opened)
+}
+
+/// Why a snapshot is not read into a table that has rows.
+pub fn filled_error(source: &TableName, sink: &TableName) -> JobError {
+    JobError::Definite(format!(
+        "table {source}: the sink table {sink} exists and has snapshots, and this job \
+         has no checkpoint of its own: reading a snapshot into it would leave rows that the source \
+         no longer has. Drop the table, route the source table to another name, or start with \
+         scan.startup.mode: latest-offset to go on with the rows it has"
+    ))
 }
 
 /// Opens the sink table of a job that goes on from a checkpoint.
@@ -105,25 +116,30 @@ pub async fn open_existing(
     catalog: &Catalog,
     options: &SinkOptions,
     source: &TableSchema,
-    (database, name): (&str, &str),
+    sink: &TableName,
 ) -> Result<OpenTable> {
-    let table = catalog.table(database, name).await?.ok_or_else(|| {
+    let table = catalog.table(&sink.database, &sink.table).await?.ok_or_else(|| {
         JobError::Definite(format!(
-            "table {}: the sink table {database}.{name} is gone, though the job's checkpoint \
+            "table {}: the sink table {sink} is gone, though the job's checkpoint \
              says it was written. Restore it, or remove the job's state and its other sink tables \
              to start again",
             source.name
         ))
     })?;
-    fit(table, options, source).await
+    fit(table, options, source, sink).await
 }
 
 /// Checks that an existing table fits and adds the columns that it lacks.
-async fn fit(table: Table, options: &SinkOptions, source: &TableSchema) -> Result<OpenTable> {
+async fn fit(
+    table: Table,
+    options: &SinkOptions,
+    source: &TableSchema,
+    sink: &TableName,
+) -> Result<OpenTable> {
     let misfits = types::misfits(
         source,
         table.schema(),
-        options.partition_keys(&source.name),
+        options.partition_keys(sink),
     );
     if !misfits.is_empty() {
         return Err(JobError::Definite(format!(
@@ -134,13 +150,13 @@ async fn fit(table: Table, options: &SinkOptions, source: &TableSchema) -> Resul
             misfits.join("; ")
         )));
     }
-    let mut missing: Vec<(DataField, Option<String>)> = Vec::new();
-    let mut before: Option<String> = None;
+    let mut missing: Vec<(DataField, Option<&str>)> = Vec::new();
+    let mut before = None;
     for column in &source.columns {
         if table.schema().field(&column.name).is_none() {
-            missing.push((types::lake_field(column), before.clone()));
+            missing.push((types::lake_field(column), before));
         }
-        before = Some(column.name.clone());
+        before = Some(column.name.as_str());
     }
     let table = match missing.is_empty() {
         true => table,

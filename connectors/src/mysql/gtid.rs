@@ -10,14 +10,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct GtidSet {
-    sources: BTreeMap<Sid, Vec<(u64, u64)>>,
-}
-
-/// Who numbered a transaction: a server's UUID in lower case, and a tag (often empty).
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Sid {
-    uuid: String,
-    tag: String,
+    /// By the server's UUID, then by tag (empty: none).
+    sources: BTreeMap<[u8; 16], BTreeMap<String, Vec<(u64, u64)>>>,
 }
 
 /// Text that is not a GTID set.
@@ -26,49 +20,51 @@ struct Sid {
 pub struct ParseGtidSetError(String);
 
 impl GtidSet {
-    /// Adds one transaction.
-    pub fn insert(&mut self, uuid: &str, tag: &str, number: u64) {
-        // The usual case extends the last interval: no allocation but for the look-up's key.
-        let sid = Sid {
-            uuid: uuid.to_ascii_lowercase(),
-            tag: tag.to_ascii_lowercase(),
-        };
-        let intervals = self.sources.entry(sid).or_default();
-        if let Some(last) = intervals.last_mut()
-            && last.1 == number
-        {
-            last.1 = number.saturating_add(1);
-            return;
+    /// Adds one transaction; `tag` in lower case, empty for none. Allocates only for a new source
+    /// or a new gap.
+    pub fn insert(&mut self, uuid: &[u8; 16], tag: &str, number: u64) {
+        let tags = self.sources.entry(*uuid).or_default();
+        let end = number.saturating_add(1);
+        match tags.get_mut(tag) {
+            Some(intervals) => match intervals.last_mut() {
+                // The usual case extends the last interval.
+                Some(last) if last.1 == number => last.1 = end,
+                _ => add(intervals, number, end),
+            },
+            None => {
+                tags.insert(tag.to_owned(), vec![(number, end)]);
+            }
         }
-        add(intervals, number, number.saturating_add(1));
     }
 
     /// Adds all of `other`.
     pub fn extend(&mut self, other: &Self) {
-        for (sid, intervals) in &other.sources {
-            let mine = self.sources.entry(sid.clone()).or_default();
-            for (start, end) in intervals {
-                add(mine, *start, *end);
+        for (uuid, tags) in &other.sources {
+            for (tag, intervals) in tags {
+                let mine = self
+                    .sources
+                    .entry(*uuid)
+                    .or_default()
+                    .entry(tag.clone())
+                    .or_default();
+                for (start, end) in intervals {
+                    add(mine, *start, *end);
+                }
             }
         }
     }
 
     /// Whether one transaction is in the set.
-    pub fn contains(&self, uuid: &str, tag: &str, number: u64) -> bool {
-        let sid = Sid {
-            uuid: uuid.to_ascii_lowercase(),
-            tag: tag.to_ascii_lowercase(),
-        };
-        self.sources
-            .get(&sid)
+    pub fn contains(&self, uuid: &[u8; 16], tag: &str, number: u64) -> bool {
+        self.intervals(uuid, tag)
             .is_some_and(|mine| covers(mine, number, number.saturating_add(1)))
     }
 
     /// Whether every transaction of this set is in `other`.
     pub fn is_subset(&self, other: &Self) -> bool {
-        self.sources.iter().all(|(sid, intervals)| {
+        self.sources().all(|(uuid, tag, intervals)| {
             intervals.is_empty()
-                || other.sources.get(sid).is_some_and(|theirs| {
+                || other.intervals(uuid, tag).is_some_and(|theirs| {
                     intervals
                         .iter()
                         .all(|(start, end)| covers(theirs, *start, *end))
@@ -78,14 +74,19 @@ impl GtidSet {
 
     /// True when no transaction is in it.
     pub fn is_empty(&self) -> bool {
-        self.sources.values().all(Vec::is_empty)
+        self.sources().all(|(_, _, intervals)| intervals.is_empty())
     }
 
     /// UUID, tag, and half-open intervals of every source, for the dump command.
-    pub fn sources(&self) -> impl Iterator<Item = (&str, &str, &[(u64, u64)])> {
-        self.sources
-            .iter()
-            .map(|(sid, intervals)| (sid.uuid.as_str(), sid.tag.as_str(), intervals.as_slice()))
+    pub fn sources(&self) -> impl Iterator<Item = (&[u8; 16], &str, &[(u64, u64)])> {
+        self.sources.iter().flat_map(|(uuid, tags)| {
+            tags.iter()
+                .map(move |(tag, intervals)| (uuid, tag.as_str(), intervals.as_slice()))
+        })
+    }
+
+    fn intervals(&self, uuid: &[u8; 16], tag: &str) -> Option<&Vec<(u64, u64)>> {
+        self.sources.get(uuid)?.get(tag)
     }
 }
 
@@ -125,7 +126,7 @@ impl FromStr for GtidSet {
                 .next()
                 .and_then(|uuid| uuid::Uuid::parse_str(uuid).ok())
                 .ok_or_else(wrong)?
-                .to_string();
+                .into_bytes();
             let mut tag = String::new();
             for part in parts {
                 if part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
@@ -138,11 +139,8 @@ impl FromStr for GtidSet {
                 if start == 0 || end < start || end == u64::MAX {
                     return Err(wrong());
                 }
-                let sid = Sid {
-                    uuid: uuid.clone(),
-                    tag: tag.clone(),
-                };
-                add(set.sources.entry(sid).or_default(), start, end + 1);
+                let tags = set.sources.entry(uuid).or_default();
+                add(tags.entry(tag.clone()).or_default(), start, end + 1);
             }
         }
         Ok(set)
@@ -165,17 +163,17 @@ impl From<GtidSet> for String {
 
 impl fmt::Display for GtidSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut uuid_before: Option<&str> = None;
-        for (sid, intervals) in self.sources.iter().filter(|(_, list)| !list.is_empty()) {
-            if uuid_before != Some(&sid.uuid) {
+        let mut uuid_before = None;
+        for (uuid, tag, intervals) in self.sources().filter(|(_, _, list)| !list.is_empty()) {
+            if uuid_before != Some(uuid) {
                 if uuid_before.is_some() {
                     f.write_str(",")?;
                 }
-                f.write_str(&sid.uuid)?;
-                uuid_before = Some(&sid.uuid);
+                write!(f, "{}", uuid::Uuid::from_bytes(*uuid).hyphenated())?;
+                uuid_before = Some(uuid);
             }
-            if !sid.tag.is_empty() {
-                write!(f, ":{}", sid.tag)?;
+            if !tag.is_empty() {
+                write!(f, ":{tag}")?;
             }
             for (start, end) in intervals {
                 match end - start {
@@ -194,12 +192,16 @@ mod tests {
 
     const UUID: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
 
+    fn id() -> [u8; 16] {
+        uuid::Uuid::parse_str(UUID).unwrap().into_bytes()
+    }
+
     #[test]
     fn a_gap_that_fills_joins() {
         let mut set: GtidSet = format!("{UUID}:1-102:105-150").parse().unwrap();
-        set.insert(UUID, "", 104);
+        set.insert(&id(), "", 104);
         assert_eq!(set.to_string(), format!("{UUID}:1-102:104-150"));
-        set.insert(UUID, "", 103);
+        set.insert(&id(), "", 103);
         assert_eq!(set.to_string(), format!("{UUID}:1-150"));
     }
 
@@ -208,7 +210,7 @@ mod tests {
         let text = format!("{}:1-3:Blue:7:9-10", UUID.to_uppercase());
         let set: GtidSet = text.parse().unwrap();
         assert_eq!(set.to_string(), format!("{UUID}:1-3:blue:7:9-10"));
-        assert!(set.contains(UUID, "blue", 9) && !set.contains(UUID, "", 9));
+        assert!(set.contains(&id(), "blue", 9) && !set.contains(&id(), "", 9));
     }
 
     #[test]
@@ -224,7 +226,7 @@ mod tests {
             use std::collections::BTreeSet;
             let fill = |numbers: &[u8]| {
                 let mut set = GtidSet::default();
-                for n in numbers { set.insert(UUID, "", u64::from(*n) + 1); }
+                for n in numbers { set.insert(&id(), "", u64::from(*n) + 1); }
                 set
             };
             let (a, b) = (fill(&numbers), fill(&others));

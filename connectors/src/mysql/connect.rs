@@ -1,0 +1,263 @@
+//! Connections: session settings, the server's identity, and what its errors mean.
+
+use std::time::Duration;
+
+use mysql_async::{Conn, Opts, OptsBuilder, SslOpts, prelude::Queryable};
+
+use super::options::{MysqlOptions, Tls};
+use crate::error::{Error, Result};
+
+/// Who answers on a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Identity {
+    /// `@@server_uuid`.
+    pub uuid: String,
+    /// `@@server_id`.
+    pub server_id: u32,
+    /// `@@version`.
+    pub version: String,
+    /// Major, minor, patch.
+    pub numbers: (u16, u16, u16),
+    /// Whether transactions have GTIDs (`gtid_mode=ON`).
+    pub gtid: bool,
+    /// `@@lower_case_table_names` is not 0: names of databases and tables compare without case.
+    pub fold_names: bool,
+}
+
+impl Identity {
+    /// The statement that shows the end of the log.
+    pub fn log_status_sql(&self) -> &'static str {
+        // SHOW BINARY LOG STATUS came with 8.2, SHOW MASTER STATUS went with 8.4.
+        if self.numbers >= (8, 4, 0) {
+            "SHOW BINARY LOG STATUS"
+        } else {
+            "SHOW MASTER STATUS"
+        }
+    }
+}
+
+/// What every statement of ours relies on. Same values for snapshot and tail: a row reads the
+/// same whatever the server's own settings are.
+const SETTINGS: [&str; 7] = [
+    "SET NAMES utf8mb4",
+    "SET SESSION time_zone = '+00:00'",
+    "SET SESSION sql_mode = ''",
+    "SET SESSION net_write_timeout = 3600, net_read_timeout = 3600, wait_timeout = 86400",
+    "SET SESSION max_execution_time = 0",
+    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    "SET SESSION autocommit = 1",
+];
+
+fn opts(options: &MysqlOptions) -> Opts {
+    let tls = match options.tls {
+        Tls::Off => None,
+        Tls::Verified => Some(SslOpts::default()),
+        Tls::Unverified => Some(
+            SslOpts::default()
+                .with_danger_accept_invalid_certs(true)
+                .with_danger_skip_domain_validation(true),
+        ),
+    };
+    OptsBuilder::default()
+        .ip_or_hostname(options.host.clone())
+        .tcp_port(options.port)
+        .user(Some(options.username.clone()))
+        .pass(Some(options.password.reveal()))
+        .prefer_socket(false)
+        .tcp_keepalive(Some(Duration::from_secs(15)))
+        .max_allowed_packet(Some(1 << 30))
+        .wait_timeout(Some(86_400))
+        .stmt_cache_size(32)
+        .ssl_opts(tls)
+        .setup(SETTINGS.map(str::to_owned).to_vec())
+        .into()
+}
+
+/// Opens a connection; tries again where that can help.
+pub(super) async fn connect(options: &MysqlOptions) -> Result<Conn> {
+    let mut tries = 0;
+    loop {
+        match connect_once(options).await {
+            Err(error) if error.is_transient() && tries < options.connect_max_retries => {
+                tries += 1;
+                tracing::warn!(%error, tries, "cannot connect to MySQL, trying again");
+                tokio::time::sleep(Duration::from_millis(200 << tries.min(5))).await;
+            }
+            result => return result,
+        }
+    }
+}
+
+async fn connect_once(options: &MysqlOptions) -> Result<Conn> {
+    let place = format!("{}@{}:{}", options.username, options.host, options.port);
+    match tokio::time::timeout(options.connect_timeout, Conn::new(opts(options))).await {
+        Ok(Ok(conn)) => Ok(conn),
+        Ok(Err(e)) => Err(failed(&format!("cannot connect to MySQL as {place}"), e)),
+        Err(_) => Err(Error::transient(format!(
+            "no answer from MySQL at {}:{} within {:?}",
+            options.host, options.port, options.connect_timeout
+        ))),
+    }
+}
+
+/// Opens a connection and asks who answers.
+pub(super) async fn connect_known(options: &MysqlOptions) -> Result<(Conn, Identity)> {
+    let mut conn = connect(options).await?;
+    let identity = identity(&mut conn).await?;
+    Ok((conn, identity))
+}
+
+/// Asks who answers.
+pub(super) async fn identity(conn: &mut Conn) -> Result<Identity> {
+    let row: Option<(String, u32, String, u32)> = query_first(
+        conn,
+        "SELECT @@server_uuid, @@server_id, @@version, @@lower_case_table_names",
+    )
+    .await?;
+    let (uuid, server_id, version, fold) =
+        row.ok_or_else(|| Error::transient("MySQL does not say who it is"))?;
+    if version.to_ascii_lowercase().contains("mariadb") {
+        return Err(Error::definite("this server is MariaDB, which is not supported yet"));
+    }
+    let mode: Option<String> = query_first(conn, "SELECT @@global.gtid_mode").await?;
+    let numbers = conn.server_version();
+    Ok(Identity {
+        uuid,
+        server_id,
+        version,
+        numbers,
+        gtid: mode.as_deref() == Some("ON"),
+        fold_names: fold != 0,
+    })
+}
+
+/// The first row of a statement.
+pub(super) async fn query_first<T>(conn: &mut Conn, sql: &str) -> Result<Option<T>>
+where
+    T: mysql_async::prelude::FromRow + Send + 'static,
+{
+    conn.query_first(sql)
+        .await
+        .map_err(|e| failed(&format!("MySQL refused '{}'", shorten(sql, 120)), e))
+}
+
+/// All rows of a statement.
+pub(super) async fn query<T>(conn: &mut Conn, sql: &str) -> Result<Vec<T>>
+where
+    T: mysql_async::prelude::FromRow + Send + 'static,
+{
+    conn.query(sql)
+        .await
+        .map_err(|e| failed(&format!("MySQL refused '{}'", shorten(sql, 120)), e))
+}
+
+/// A statement without a result.
+pub(super) async fn execute(conn: &mut Conn, sql: &str) -> Result<()> {
+    conn.query_drop(sql)
+        .await
+        .map_err(|e| failed(&format!("MySQL refused '{}'", shorten(sql, 120)), e))
+}
+
+/// Text cut to `max` characters, on one line, control characters spelled out.
+pub(super) fn shorten(text: &str, max: usize) -> String {
+    let mut short: String = text
+        .chars()
+        .take(max)
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if text.chars().nth(max).is_some() {
+        short.push('…');
+    }
+    short
+}
+
+/// Turns an error of the library into ours. What a person must mend is definite: accounts,
+/// privileges, names, statements; networks and servers that come and go are transient.
+pub(super) fn failed(what: &str, error: mysql_async::Error) -> Error {
+    use mysql_async::{DriverError, Error as E};
+    let (definite, advice) = match &error {
+        E::Server(server) => server_error(server.code),
+        E::Driver(DriverError::UnknownAuthPlugin { .. }) => {
+            (true, Some("The account uses an authentication plugin that is not supported"))
+        }
+        E::Driver(DriverError::NoClientSslFlagFromServer) => {
+            (true, Some("The server offers no TLS: turn it off in the job"))
+        }
+        E::Driver(
+            DriverError::FromValue { .. } | DriverError::FromRow { .. } | DriverError::PacketTooLarge,
+        ) => (true, None),
+        E::Url(_) => (true, None),
+        E::Io(mysql_async::IoError::Tls(_)) => {
+            (true, Some("TLS failed: check the server's certificate and the job's TLS setting"))
+        }
+        E::Io(mysql_async::IoError::Io(io)) if is_unknown_host(io) => {
+            (true, Some("Check the host name"))
+        }
+        _ => (false, None),
+    };
+    let made = if definite {
+        Error::definite(what)
+    } else {
+        Error::transient(what)
+    };
+    match advice {
+        Some(advice) => made.cause(error).advice(advice),
+        None => made.cause(error),
+    }
+}
+
+/// A name that no resolver knows; a resolver that does not answer is another matter.
+fn is_unknown_host(error: &std::io::Error) -> bool {
+    let text = error.to_string();
+    text.contains("failed to lookup address") && !text.contains("Temporary failure")
+        || text.contains("Name or service not known")
+}
+
+/// Source of the numbers: MySQL error reference, server error messages.
+fn server_error(code: u16) -> (bool, Option<&'static str>) {
+    match code {
+        // Too many connections, server shutdown, lock wait, deadlock, killed, no resources, …
+        1040 | 1041 | 1053 | 1077 | 1079 | 1080 | 1105 | 1129 | 1135 | 1152 | 1158..=1161 | 1184
+        | 1203 | 1205 | 1213 | 1226 | 1317 | 1836 | 1927 | 2006 | 2013 | 3024 | 3032 | 3169 => {
+            (false, None)
+        }
+        1045 | 1698 => (true, Some("Check user name and password")),
+        1044 | 1142 | 1143 | 1227 | 3118 => (
+            true,
+            Some("The account lacks a privilege: `headwater check` names it and the GRANT to run"),
+        ),
+        1049 | 1146 => (true, Some("Check the name: the server does not have it")),
+        1130 => (true, Some("The server does not let this host connect with this account")),
+        _ => (true, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_say_whether_trying_again_helps() {
+        let server = |code| {
+            failed(
+                "x",
+                mysql_async::Error::Server(mysql_async::ServerError {
+                    code,
+                    message: "m".into(),
+                    state: "HY000".into(),
+                }),
+            )
+        };
+        assert!(!server(1045).is_transient() && server(1045).advice_text().is_some());
+        assert!(server(1040).is_transient() && server(1053).is_transient());
+        assert!(!server(1142).is_transient());
+        let io = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        assert!(failed("x", mysql_async::Error::from(io)).is_transient());
+    }
+
+    #[test]
+    fn text_is_cut_between_characters() {
+        assert_eq!(shorten("añb\nc", 4), "añb …");
+        assert_eq!(shorten("ab", 2), "ab");
+    }
+}

@@ -1,0 +1,313 @@
+//! Statements in the log: edges of transactions, and changes of tables.
+
+use mysql_common::binlog::{
+    consts::StatusVarKey,
+    events::{Event, QueryEvent, StatusVarVal},
+};
+
+use super::{Phase, Tail, damaged, is_ignored, xa};
+use crate::{
+    change::{SchemaChange, TailItem},
+    error::{Error, Result},
+    mysql::{
+        connect::shorten,
+        ddl::{self, Dialect, Effect, Place},
+        state::ByName,
+        table::{MysqlColumn, MysqlTable, same_name},
+    },
+    position::{MysqlPosition, Position},
+    schema::TableName,
+};
+
+/// Bits of `sql_mode` in the log. Source: `sql/system_variables.h`.
+const MODE_ANSI_QUOTES: u64 = 1 << 2;
+const MODE_NO_BACKSLASH_ESCAPES: u64 = 1 << 20;
+
+/// Longest part of a statement that a message shows.
+const SHOWN_CHARS: usize = 300;
+
+impl Tail<'_> {
+    pub(super) async fn query(&mut self, event: &Event) -> Result<()> {
+        let query: QueryEvent<'_> = event.read_event().map_err(damaged)?;
+        let text = query_text(&query);
+        let text = text.trim();
+        if self.mysql()?.gtid_set.is_some() && matches!(self.phase, Phase::Edge) {
+            return Err(Error::definite("damaged log: a statement without a GTID"));
+        }
+        match &self.phase {
+            Phase::Open | Phase::Xa(..) => return self.inside(text, &query).await,
+            Phase::Edge | Phase::Begun => {}
+        }
+        if text == "BEGIN" {
+            self.phase = Phase::Open;
+            return Ok(());
+        }
+        if let Some(xid) = xa::xid(text, "START") {
+            self.phase = Phase::Xa(xid.to_owned(), Box::default());
+            return Ok(());
+        }
+        if let Some(xid) = xa::xid(text, "COMMIT") {
+            if !self.xa_end(xid, true).await? {
+                self.unseen_xa(xid)?;
+            }
+            return self.commit().await;
+        }
+        if let Some(xid) = xa::xid(text, "ROLLBACK") {
+            self.xa_end(xid, false).await?;
+            return self.commit().await;
+        }
+        self.apply(text, &query).await?;
+        // CREATE TABLE … SELECT: its rows follow, then its commit.
+        if text.to_ascii_uppercase().ends_with("START TRANSACTION") {
+            self.phase = Phase::Open;
+            return Ok(());
+        }
+        self.commit().await
+    }
+
+    /// A statement inside a transaction.
+    async fn inside(&mut self, text: &str, query: &QueryEvent<'_>) -> Result<()> {
+        let upper = text.to_ascii_uppercase();
+        match upper.as_str() {
+            "COMMIT" => return self.commit().await,
+            "ROLLBACK" => {
+                self.refuse_rollback()?;
+                return self.commit().await;
+            }
+            _ => {}
+        }
+        let starts = |word: &str| upper.starts_with(word);
+        if starts("ROLLBACK TO") {
+            return self.refuse_rollback();
+        }
+        if starts("SAVEPOINT") || starts("RELEASE SAVEPOINT") || starts("XA END") || starts("BEGIN")
+        {
+            return Ok(());
+        }
+        self.apply(text, query).await
+    }
+
+    /// Only a transaction that changed a table without transactions is logged with ROLLBACK.
+    fn refuse_rollback(&self) -> Result<()> {
+        if self.open_rows == 0 {
+            return Ok(());
+        }
+        Err(Error::definite(
+            "a transaction that changed captured tables was rolled back after it had been logged",
+        )
+        .advice("Do not mix InnoDB tables with tables of other engines in one transaction"))
+    }
+
+    /// XA COMMIT of a transaction that was prepared before the job's first position. It is known
+    /// to have ended before the job read any row, or it is lost.
+    fn unseen_xa(&self, xid: &str) -> Result<()> {
+        if is_before(self.mysql()?, &self.state.settled_at, self.gtid.as_ref()) {
+            return Ok(());
+        }
+        Err(Error::definite(format!(
+            "XA COMMIT {} of a transaction whose XA PREPARE was not seen",
+            shorten(xid, 100)
+        ))
+        .advice("Its rows are unknown: start the job anew into empty tables"))
+    }
+
+    /// What a statement does to captured tables.
+    async fn apply(&mut self, text: &str, query: &QueryEvent<'_>) -> Result<()> {
+        let database = query.schema().into_owned();
+        let effects = self.effects(text, &database, query);
+        for effect in effects {
+            match effect {
+                Effect::Rows(verb) => return Err(logged_as_text(&verb)),
+                Effect::AddColumns(name, added) => {
+                    if !self.is_old(&name, text)? {
+                        self.add(&name, &added, text).await?;
+                    }
+                }
+                Effect::Refuse(name, reason) => {
+                    if !self.is_old(&name, text)? {
+                        return Err(self.refused(&name, &reason, text));
+                    }
+                    self.tables.forget_ids();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn effects(&self, text: &str, database: &str, query: &QueryEvent<'_>) -> Vec<Effect> {
+        let mode = sql_mode(query);
+        let captured = ByName {
+            tables: self.tables.iter().map(|entry| entry.table.as_ref()).collect(),
+            key_indexes: &self.state.key_indexes,
+            fold: self.state.fold_names,
+        };
+        let (major, minor, patch) = self.identity.numbers;
+        let context = ddl::Context {
+            captured: &captured,
+            database,
+            dialect: Dialect {
+                ansi_quotes: mode & MODE_ANSI_QUOTES != 0,
+                no_backslash_escapes: mode & MODE_NO_BACKSLASH_ESCAPES != 0,
+                version: u32::from(major) * 10_000 + u32::from(minor) * 100 + u32::from(patch),
+            },
+            types: &self.options.types,
+            timestamps_nullable: timestamps_nullable(query),
+            accept_cascades: self.options.accept_foreign_key_cascades,
+        };
+        ddl::effects(text, &context)
+    }
+
+    /// Whether a change of a table stands before the job's start, where it is in the schemas and
+    /// rows already. Where that is not sure the job has to start over.
+    fn is_old(&self, name: &TableName, text: &str) -> Result<bool> {
+        let at = self.mysql()?;
+        if let Some(index) = self.tables.find(name)
+            && is_ignored(self.tables.get(index)?, at)
+        {
+            return Ok(true);
+        }
+        if is_before(at, &self.state.schemas_read_at, self.gtid.as_ref()) {
+            return Err(Error::transient(format!(
+                "the schema of {name} changed while the job was starting, it starts over: {}",
+                shown(text)
+            )));
+        }
+        Ok(false)
+    }
+
+    fn refused(&self, name: &TableName, reason: &str, text: &str) -> Error {
+        Error::definite(format!("a statement {reason}: {}", shown(text)))
+            .table(name)
+            .advice(
+                "Nothing past this statement was committed. This change cannot be followed yet: \
+                 start the job anew into empty tables, or leave the table out (tables.exclude)",
+            )
+    }
+
+    async fn add(
+        &mut self,
+        name: &TableName,
+        added: &[(MysqlColumn, Place)],
+        text: &str,
+    ) -> Result<()> {
+        let Some(index) = self.tables.find(name) else {
+            return Ok(());
+        };
+        let before = self.tables.get(index)?.table.clone();
+        let after = ddl::add_columns(&before, added)
+            .map_err(|reason| self.refused(name, &reason, text))?;
+        let waiting = self.tables.take(index)?;
+        self.send_rows(waiting).await?;
+        let change = SchemaChange {
+            table: std::sync::Arc::new(after.to_schema()),
+            added: placed(&after, added),
+            statement: shown(text),
+            position: Position::Mysql(self.mysql()?.clone()),
+        };
+        if let Some(saved) = self.state.tables.get_mut(index) {
+            *saved = after.clone();
+        }
+        self.state_value = self.state.to_value()?;
+        self.tables.replace(index, after)?;
+        self.send(TailItem::Schema(change)).await
+    }
+}
+
+/// Added columns in the table's order, each with the column before it.
+fn placed(
+    table: &MysqlTable,
+    added: &[(MysqlColumn, Place)],
+) -> Vec<(crate::schema::Column, Option<String>)> {
+    let mut before: Option<&MysqlColumn> = None;
+    let mut placed = Vec::new();
+    for column in &table.columns {
+        if added.iter().any(|(new, _)| same_name(&new.name, &column.name)) {
+            placed.push((column.to_column(), before.map(|column| column.name.clone())));
+        }
+        before = Some(column);
+    }
+    placed
+}
+
+/// Whether the transaction at `at` stands at or before `end`, a former end of the log.
+fn is_before(at: &MysqlPosition, end: &MysqlPosition, gtid: Option<&super::Gtid>) -> bool {
+    if let (Some((uuid, tag, number)), Some(set)) = (gtid, &end.gtid_set)
+        && set.contains(uuid, tag, *number)
+    {
+        return true;
+    }
+    Position::Mysql(end.clone()).is_at_or_after(&Position::Mysql(at.clone()))
+}
+
+/// The error for rows that were logged as a statement.
+pub(super) fn logged_as_text(verb: &str) -> Error {
+    Error::definite(format!("a session logs statements, not rows ({verb})")).advice(
+        "Set binlog_format=ROW for all sessions; rows changed by this statement are unknown: \
+         start the job anew into empty tables",
+    )
+}
+
+/// A statement for a message: one line, cut; statements about accounts are not shown.
+pub(super) fn shown(text: &str) -> String {
+    if ddl::is_about_accounts(text) && !text.to_ascii_uppercase().contains("TABLE") {
+        return "(a statement about accounts)".into();
+    }
+    shorten(text, SHOWN_CHARS)
+}
+
+fn sql_mode(query: &QueryEvent<'_>) -> u64 {
+    let Some(var) = query.status_vars().get_status_var(StatusVarKey::SqlMode) else {
+        return 0;
+    };
+    match var.get_value() {
+        Ok(StatusVarVal::SqlMode(mode)) => mode.0,
+        _ => 0,
+    }
+}
+
+/// `explicit_defaults_for_timestamp` is on, the default since MySQL 8.0.2.
+fn timestamps_nullable(query: &QueryEvent<'_>) -> bool {
+    let var = query
+        .status_vars()
+        .get_status_var(StatusVarKey::ExplicitDefaultsForTimestamp);
+    !matches!(
+        var.as_ref().map(|var| var.get_value()),
+        Some(Ok(StatusVarVal::ExplicitDefaultsForTimestamp(false)))
+    )
+}
+
+/// The statement's text. It is in the character set of the client that sent it.
+fn query_text(query: &QueryEvent<'_>) -> String {
+    let raw = query.query_raw();
+    if let Ok(text) = std::str::from_utf8(raw) {
+        return text.to_owned();
+    }
+    let var = query.status_vars().get_status_var(StatusVarKey::Charset);
+    let client = match var.as_ref().map(|var| var.get_value()) {
+        Some(Ok(StatusVarVal::Charset { charset_client, .. })) => charset_client,
+        _ => 0,
+    };
+    // Collation ids of `information_schema.collations`.
+    let encoding = match client {
+        1 | 84 => encoding_rs::BIG5,
+        13 | 88 | 95 | 96 => encoding_rs::SHIFT_JIS,
+        12 | 91 | 97 | 98 => encoding_rs::EUC_JP,
+        19 | 85 => encoding_rs::EUC_KR,
+        24 | 28 | 86 | 87 | 248..=250 => encoding_rs::GB18030,
+        5 | 8 | 15 | 31 | 47 | 48 | 49 | 94 => encoding_rs::WINDOWS_1252,
+        _ => encoding_rs::UTF_8,
+    };
+    encoding.decode_without_bom_handling(raw).0.into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_about_accounts_are_not_shown() {
+        assert!(!shown("ALTER USER a IDENTIFIED BY 'secret'").contains("secret"));
+        assert!(shown("ALTER TABLE users DROP a").contains("DROP a"));
+        assert_eq!(shown(&"x".repeat(400)).chars().count(), SHOWN_CHARS + 1);
+    }
+}

@@ -1,0 +1,388 @@
+//! A warehouse on a file system or an object store: `<root>/<database>.db/<table>/schema/schema-<n>`.
+//!
+//! Source: `org.apache.paimon.catalog.FileSystemCatalog`, `SchemaManager`.
+
+use std::{path::PathBuf, sync::Arc};
+
+use object_store::{ObjectStore, local::LocalFileSystem, path::Path};
+
+use crate::{
+    data_type::DataField,
+    error::{Error, Result},
+    schema::Schema,
+    storage,
+    table::Table,
+};
+
+/// Suffix of a database's folder.
+const DATABASE_SUFFIX: &str = ".db";
+/// Races that one schema change may lose before it gives up.
+const RACES_MAX: u32 = 50;
+
+/// Databases and tables under one root.
+#[derive(Debug, Clone)]
+pub struct Catalog {
+    store: Arc<dyn ObjectStore>,
+    root: Path,
+    /// Folder of the root when the store is this machine's file system: an object store has no
+    /// empty folders, and a database without tables is one.
+    folder: Option<PathBuf>,
+}
+
+impl Catalog {
+    /// A warehouse under `root` of a store; nothing is read or written.
+    pub fn new(store: Arc<dyn ObjectStore>, root: Path) -> Self {
+        Self {
+            store,
+            root,
+            folder: None,
+        }
+    }
+
+    /// A warehouse in a folder of this machine, which is made when it isn't there. Files and their
+    /// folders are synced to the disk.
+    ///
+    /// # Errors
+    /// The folder cannot be made or opened.
+    pub fn local(folder: impl Into<PathBuf>) -> Result<Self> {
+        let folder = folder.into();
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| local_error("cannot create", &folder, error))?;
+        let store = LocalFileSystem::new_with_prefix(&folder)
+            .map_err(|error| Error::store("cannot open", folder.display(), error))?
+            .with_fsync(true);
+        Ok(Self {
+            store: Arc::new(store),
+            root: Path::default(),
+            folder: Some(folder),
+        })
+    }
+
+    /// The store of the warehouse.
+    pub fn store(&self) -> &Arc<dyn ObjectStore> {
+        &self.store
+    }
+
+    /// Folder of the warehouse in the store.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Makes a database, unless it is there. On an object store a database begins to exist with
+    /// its first table.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for names that cannot be a folder.
+    pub async fn create_database(&self, database: &str) -> Result<()> {
+        valid_name(database)?;
+        if let Some(folder) = &self.folder {
+            let folder = folder.join(format!("{database}{DATABASE_SUFFIX}"));
+            tokio::fs::create_dir_all(&folder)
+                .await
+                .map_err(|error| local_error("cannot create", &folder, error))?;
+        }
+        Ok(())
+    }
+
+    /// Names of all databases, sorted.
+    pub async fn list_databases(&self) -> Result<Vec<String>> {
+        let folders = storage::folder_names(
+            self.store.as_ref(),
+            (!self.root.is_root()).then_some(&self.root),
+        )
+        .await?;
+        let mut names: Vec<String> = folders
+            .iter()
+            .filter_map(|folder| folder.strip_suffix(DATABASE_SUFFIX).map(str::to_owned))
+            .collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Names of a database's tables, sorted; none when it isn't there.
+    pub async fn list_tables(&self, database: &str) -> Result<Vec<String>> {
+        valid_name(database)?;
+        let folders =
+            storage::folder_names(self.store.as_ref(), Some(&self.database_path(database))).await?;
+        let mut names = Vec::new();
+        for name in folders {
+            let schemas = self.table_path(database, &name).join("schema");
+            if !storage::numbered(self.store.as_ref(), &schemas, "schema-")
+                .await?
+                .is_empty()
+            {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// A table at its newest schema; `None` when it isn't there.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when the schema can't be read, also for types that this crate doesn't
+    /// know.
+    pub async fn table(&self, database: &str, table: &str) -> Result<Option<Table>> {
+        valid_name(database)?;
+        valid_name(table)?;
+        let found = self.at(database, table, Arc::new(Schema::empty()));
+        Ok(found
+            .newest_schema()
+            .await?
+            .map(|schema| self.at(database, table, Arc::new(schema))))
+    }
+
+    /// Makes a table with its schema 0; see [`Schema::create`].
+    ///
+    /// # Errors
+    /// [`Error::Table`] when the table is there already.
+    pub async fn create_table(&self, database: &str, table: &str, schema: Schema) -> Result<Table> {
+        valid_name(table)?;
+        self.create_database(database).await?;
+        let new = self.at(database, table, Arc::new(schema));
+        let there = new.newest_schema().await?.is_some();
+        if there || !new.create_schema(new.schema()).await? {
+            return Err(Error::Table {
+                table: new.name().to_owned(),
+                message: "it exists already".into(),
+            });
+        }
+        Ok(new)
+    }
+
+    /// Tries the store: it can be written, and it honours "create only if absent", on which every
+    /// commit rests. One small object is made and deleted.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] when the store ignores the condition, [`Error::Store`] when it can't
+    /// be written.
+    pub async fn probe(&self) -> Result<()> {
+        let name = format!(".headwater-probe-{}", uuid::Uuid::new_v4());
+        let path = self.root.clone().join(name);
+        let store = self.store.as_ref();
+        let first = storage::create(store, &path, b"1".to_vec()).await?;
+        let second = storage::create(store, &path, b"2".to_vec()).await;
+        let content = storage::get(store, &path).await;
+        storage::delete(store, &path).await?;
+        let kept = content?.is_some_and(|bytes| bytes.as_ref() == b"1");
+        if first && !second? && kept {
+            return Ok(());
+        }
+        let root = match &self.folder {
+            Some(folder) => folder.display().to_string(),
+            None => self.root.to_string(),
+        };
+        Err(Error::Unsupported(format!(
+            "the store of warehouse '{root}' does not honour conditional puts (create only if \
+             absent): two writers could overwrite each other's commits. Use a store or a version of \
+             it that does"
+        )))
+    }
+
+    fn database_path(&self, database: &str) -> Path {
+        self.root
+            .clone()
+            .join(format!("{database}{DATABASE_SUFFIX}"))
+    }
+
+    fn table_path(&self, database: &str, table: &str) -> Path {
+        self.database_path(database).join(table)
+    }
+
+    fn at(&self, database: &str, table: &str, schema: Arc<Schema>) -> Table {
+        Table::new(
+            format!("{database}.{table}"),
+            self.store.clone(),
+            self.table_path(database, table),
+            schema,
+        )
+    }
+}
+
+/// Names that are one folder, as they are, on every store.
+fn valid_name(name: &str) -> Result<()> {
+    let wrong = name.is_empty()
+        || name.starts_with('.')
+        || name.trim() != name
+        || Path::parse(name).is_err()
+        || Path::from(name).as_ref() != name
+        || name.contains('/');
+    if wrong {
+        return Err(Error::Unsupported(format!(
+            "'{name}' as the name of a database or table: it cannot be the name of a folder"
+        )));
+    }
+    Ok(())
+}
+
+fn local_error(action: &'static str, folder: &std::path::Path, error: std::io::Error) -> Error {
+    Error::store(
+        action,
+        folder.display(),
+        object_store::Error::Generic {
+            store: "LocalFileSystem",
+            source: Box::new(error),
+        },
+    )
+}
+
+/// A column to be added, and the column it shall stand behind; at the end when `None`. The field's
+/// id is ignored: it gets a new one.
+pub type AddedColumn<'a> = (DataField, Option<&'a str>);
+
+impl Table {
+    pub(crate) fn schema_path(&self, id: i64) -> Path {
+        self.path()
+            .clone()
+            .join("schema")
+            .join(format!("schema-{id}"))
+    }
+
+    /// The schema of an id.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when it isn't there or can't be read.
+    pub async fn schema_of(&self, id: i64) -> Result<Arc<Schema>> {
+        if id == self.schema().id {
+            return Ok(self.schema().clone());
+        }
+        let path = self.schema_path(id);
+        let bytes = storage::read(self.store().as_ref(), &path).await?;
+        let schema: Schema = serde_json::from_slice(&bytes).map_err(|error| Error::Corrupt {
+            path: path.to_string(),
+            message: error.to_string(),
+        })?;
+        Ok(Arc::new(schema))
+    }
+
+    async fn newest_schema(&self) -> Result<Option<Schema>> {
+        let folder = self.path().clone().join("schema");
+        let ids = storage::numbered(self.store().as_ref(), &folder, "schema-").await?;
+        let Some(id) = ids.last() else {
+            return Ok(None);
+        };
+        let path = self.schema_path(*id);
+        let bytes = storage::read(self.store().as_ref(), &path).await?;
+        serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|error| Error::Corrupt {
+                path: path.to_string(),
+                message: error.to_string(),
+            })
+    }
+
+    /// Creates a schema file; false when another was there. One that is there with the very same
+    /// content may be our own, made by a try whose answer was lost, and is as good.
+    async fn create_schema(&self, schema: &Schema) -> Result<bool> {
+        let bytes = serde_json::to_vec_pretty(schema)
+            .map_err(|error| Error::Internal(format!("cannot write a schema: {error}")))?;
+        let path = self.schema_path(schema.id);
+        if storage::create(self.store().as_ref(), &path, bytes.clone()).await? {
+            return Ok(true);
+        }
+        let found = storage::get(self.store().as_ref(), &path).await?;
+        Ok(found.is_some_and(|found| found.as_ref() == bytes))
+    }
+
+    /// The same table at its newest schema.
+    ///
+    /// # Errors
+    /// [`Error::Table`] when the table has been dropped.
+    pub async fn reload(&self) -> Result<Self> {
+        let schema = self.newest_schema().await?.ok_or_else(|| Error::Table {
+            table: self.name().to_owned(),
+            message: "it has been dropped".into(),
+        })?;
+        Ok(self.with_schema(schema))
+    }
+
+    fn with_schema(&self, schema: Schema) -> Self {
+        Self::new(
+            self.name(),
+            self.store().clone(),
+            self.path().clone(),
+            Arc::new(schema),
+        )
+    }
+
+    /// Adds columns behind others, in this order, as one new schema, and returns the table at it.
+    /// Columns that are there with the same type are left alone, so that the same change can be
+    /// made again; new ones are always nullable, since older rows don't have them.
+    ///
+    /// # Errors
+    /// [`Error::Table`] when a column is there with another type, or the one to stand behind isn't.
+    pub async fn add_columns(&self, columns: &[AddedColumn<'_>]) -> Result<Self> {
+        for _ in 0..RACES_MAX {
+            let table = self.reload().await?;
+            let mut schema = table.schema().as_ref().clone();
+            let mut changed = false;
+            for (field, after) in columns {
+                changed |= self.add_column(&mut schema, field, *after)?;
+            }
+            if !changed {
+                return Ok(table);
+            }
+            schema.id += 1;
+            schema.time_millis = crate::schema::now_ms();
+            if table.create_schema(&schema).await? {
+                return Ok(table.with_schema(schema));
+            }
+            // Another made a schema meanwhile: look at it and compare again.
+        }
+        Err(Error::Conflict {
+            table: self.name().to_owned(),
+            message: format!("{RACES_MAX} races for the next schema lost, one after the other"),
+        })
+    }
+
+    fn add_column(
+        &self,
+        schema: &mut Schema,
+        field: &DataField,
+        after: Option<&str>,
+    ) -> Result<bool> {
+        let refuse = |message: String| Error::Table {
+            table: self.name().to_owned(),
+            message,
+        };
+        let same = schema
+            .fields
+            .iter()
+            .find(|other| other.name.to_lowercase() == field.name.to_lowercase());
+        if let Some(there) = same {
+            if there.name == field.name && there.data_type == field.data_type {
+                return Ok(false);
+            }
+            return Err(refuse(format!(
+                "cannot add column '{}' of type {}: there is a column '{}' of type {}",
+                field.name, field.data_type, there.name, there.data_type
+            )));
+        }
+        let at = match after {
+            None => schema.fields.len(),
+            Some(name) => {
+                let (at, _) = schema.field(name).ok_or_else(|| {
+                    refuse(format!(
+                        "cannot add column '{}' behind '{name}', which is not there",
+                        field.name
+                    ))
+                })?;
+                at + 1
+            }
+        };
+        schema.highest_field_id += 1;
+        schema.fields.insert(
+            at,
+            DataField {
+                id: schema.highest_field_id,
+                nullable: true,
+                ..field.clone()
+            },
+        );
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,242 @@
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::data_type::DataType;
+
+fn field(name: &str, data_type: DataType) -> DataField {
+    DataField {
+        id: 77,
+        name: name.into(),
+        data_type,
+        nullable: true,
+        description: None,
+    }
+}
+
+fn shop() -> Schema {
+    Schema::create(
+        vec![
+            field("id", DataType::Int),
+            field("tags", DataType::Array(Box::new(DataType::String))),
+            field("v", DataType::String),
+        ],
+        vec!["id".into()],
+        vec![],
+        BTreeMap::from([("bucket".to_owned(), "2".to_owned())]),
+        Some("orders".into()),
+    )
+    .unwrap()
+}
+
+#[tokio::test]
+async fn databases_and_tables_are_made_and_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let catalog = Catalog::local(folder.path().join("warehouse")).unwrap();
+    catalog.probe().await.unwrap();
+    assert!(catalog.list_databases().await.unwrap().is_empty());
+    catalog.create_database("shop").await.unwrap();
+    catalog.create_database("shop").await.unwrap();
+    assert!(folder.path().join("warehouse/shop.db").is_dir());
+    assert_eq!(catalog.list_databases().await.unwrap(), ["shop"]);
+    assert!(catalog.table("shop", "orders").await.unwrap().is_none());
+    let made = catalog
+        .create_table("shop", "orders", shop())
+        .await
+        .unwrap();
+    assert_eq!(made.name(), "shop.orders");
+    assert!(matches!(
+        catalog.create_table("shop", "orders", shop()).await,
+        Err(Error::Table { .. })
+    ));
+    assert_eq!(catalog.list_tables("shop").await.unwrap(), ["orders"]);
+    let found = catalog.table("shop", "orders").await.unwrap().unwrap();
+    assert_eq!(found.schema(), made.schema());
+    assert!(!found.schema().fields[0].nullable);
+    assert_eq!(found.schema().highest_field_id, 2);
+    assert!(catalog.table("shop", "../x").await.is_err());
+}
+
+#[tokio::test]
+async fn columns_are_added_once() {
+    let catalog = Catalog::new(
+        Arc::new(object_store::memory::InMemory::new()),
+        Path::from("w"),
+    );
+    catalog.probe().await.unwrap();
+    let table = catalog
+        .create_table("shop", "orders", shop())
+        .await
+        .unwrap();
+    let change = [
+        (field("a", DataType::BigInt), Some("id")),
+        (field("b", DataType::Date), None),
+    ];
+    let names = |table: &Table| -> Vec<(String, i32)> {
+        let fields = &table.schema().fields;
+        fields.iter().map(|f| (f.name.clone(), f.id)).collect()
+    };
+    let expected = [("id", 0), ("a", 3), ("tags", 1), ("v", 2), ("b", 4)]
+        .map(|(name, id)| (name.to_owned(), id));
+    let wider = table.add_columns(&change).await.unwrap();
+    assert_eq!(names(&wider), expected);
+    assert_eq!(wider.schema().id, 1);
+    // Again, from the old schema as after a restart.
+    let again = table.add_columns(&change).await.unwrap();
+    assert_eq!((names(&again), again.schema().id), (expected.to_vec(), 1));
+    assert_eq!(
+        table.schema_of(1).await.unwrap().as_ref(),
+        again.schema().as_ref()
+    );
+    for wrong in [
+        (field("a", DataType::Int), None),
+        (field("A", DataType::BigInt), None),
+        (field("c", DataType::Int), Some("nowhere")),
+    ] {
+        assert!(matches!(
+            table.add_columns(&[wrong]).await,
+            Err(Error::Table { .. })
+        ));
+    }
+}
+
+#[tokio::test]
+async fn racing_schema_changes_lose_nothing() {
+    let catalog = Catalog::new(
+        Arc::new(object_store::memory::InMemory::new()),
+        Path::from("w"),
+    );
+    let table = catalog
+        .create_table("shop", "orders", shop())
+        .await
+        .unwrap();
+    let tasks: Vec<_> = (0..8)
+        .map(|n| {
+            let table = table.clone();
+            tokio::spawn(async move {
+                let change = [(field(&format!("c{n}"), DataType::Int), None)];
+                table.add_columns(&change).await.unwrap();
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let table = table.reload().await.unwrap();
+    assert_eq!(table.schema().id, 8);
+    let mut ids: Vec<i32> = table.schema().fields.iter().map(|field| field.id).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (0..11).collect::<Vec<_>>());
+}
+
+#[test]
+fn schemas_that_cannot_be_are_refused() {
+    let create = |names: &[&str], keys: &[&str], partitions: &[&str], bucket: &str| {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Schema::create(
+            names
+                .iter()
+                .map(|name| field(name, DataType::Int))
+                .collect(),
+            owned(keys),
+            owned(partitions),
+            BTreeMap::from([("bucket".to_owned(), bucket.to_owned())]),
+            None,
+        )
+    };
+    assert!(create(&["a", "b"], &["a", "b"], &["b"], "4").is_ok());
+    for (names, keys, partitions, bucket, says) in [
+        (&["a", "A"][..], &["a"][..], &[][..], "1", "case"),
+        (&["a"], &["b"], &[], "1", "not a column"),
+        (&["a"], &[], &[], "1", "without a primary key"),
+        (
+            &["a", "b"],
+            &["a"],
+            &["b"],
+            "1",
+            "outside of the primary key",
+        ),
+        (&["a"], &["a"], &["a"], "1", "only partition columns"),
+        (&["a"], &["a"], &[], "-1", "dynamic"),
+        (&["a"], &["a"], &[], "-2", "postponed"),
+        (&["a"], &["a"], &[], "0", "above 0"),
+        (&["a"], &["a"], &[], "x", "above 0"),
+    ] {
+        let error = create(names, keys, partitions, bucket)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+/// Overwrites whatever the condition says, as some stores do.
+#[derive(Debug)]
+struct Careless(object_store::memory::InMemory);
+
+impl std::fmt::Display for Careless {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("careless")
+    }
+}
+
+#[async_trait::async_trait]
+impl ObjectStore for Careless {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: object_store::PutPayload,
+        _: object_store::PutOptions,
+    ) -> object_store::Result<object_store::PutResult> {
+        self.0
+            .put_opts(location, payload, object_store::PutOptions::default())
+            .await
+    }
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: object_store::PutMultipartOptions,
+    ) -> object_store::Result<Box<dyn object_store::MultipartUpload>> {
+        self.0.put_multipart_opts(location, options).await
+    }
+    async fn get_opts(
+        &self,
+        location: &Path,
+        options: object_store::GetOptions,
+    ) -> object_store::Result<object_store::GetResult> {
+        self.0.get_opts(location, options).await
+    }
+    fn delete_stream(
+        &self,
+        locations: futures::stream::BoxStream<'static, object_store::Result<Path>>,
+    ) -> futures::stream::BoxStream<'static, object_store::Result<Path>> {
+        self.0.delete_stream(locations)
+    }
+    fn list(
+        &self,
+        prefix: Option<&Path>,
+    ) -> futures::stream::BoxStream<'static, object_store::Result<object_store::ObjectMeta>> {
+        self.0.list(prefix)
+    }
+    async fn list_with_delimiter(
+        &self,
+        prefix: Option<&Path>,
+    ) -> object_store::Result<object_store::ListResult> {
+        self.0.list_with_delimiter(prefix).await
+    }
+    async fn copy_opts(
+        &self,
+        from: &Path,
+        to: &Path,
+        options: object_store::CopyOptions,
+    ) -> object_store::Result<()> {
+        self.0.copy_opts(from, to, options).await
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_ignores_conditions_is_refused() {
+    let store = Careless(object_store::memory::InMemory::new());
+    let catalog = Catalog::new(Arc::new(store), Path::from("w"));
+    let error = catalog.probe().await.unwrap_err();
+    assert!(error.to_string().contains("conditional puts"), "{error}");
+    assert!(catalog.list_databases().await.unwrap().is_empty());
+}

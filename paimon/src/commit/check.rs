@@ -1,0 +1,120 @@
+//! What must hold for a commit to be right, asked again after every lost race.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    error::{Error, Result},
+    storage,
+    table::Table,
+};
+
+use super::{CommitRequest, Expect, view::View};
+
+/// Checks all but the levels of files, which [`super::lane`] settles.
+pub(super) async fn check(table: &Table, view: &View, request: &CommitRequest) -> Result<()> {
+    if let Some(expect) = &request.expect {
+        expectation(table, view, expect).await?;
+    }
+    let refuse = |message: String| Error::Conflict {
+        table: table.name().to_owned(),
+        message,
+    };
+    let buckets = table.schema().buckets();
+    for message in &request.messages {
+        if message.total_buckets != buckets {
+            return Err(refuse(format!(
+                "files were written for {} buckets, the table has {buckets}: write them again",
+                message.total_buckets
+            )));
+        }
+        if let Some(live) = view.total_buckets(&message.partition)
+            && live != message.total_buckets
+        {
+            return Err(refuse(format!(
+                "files were written for {} buckets, those in the table for {live}: the table was \
+                 rescaled; rewrite it with the new bucket count or go back to the old one",
+                message.total_buckets
+            )));
+        }
+    }
+    schemas(table, request).await?;
+    let files = || {
+        request
+            .messages
+            .iter()
+            .flat_map(|message| &message.new_files)
+    };
+    if files().any(|file| view.may_hold(file)) {
+        let live = table.live_names(view).await?;
+        if let Some(file) = files().find(|file| live.contains(&file.file_name)) {
+            return Err(refuse(format!(
+                "file {} is in the table already, added by another commit",
+                file.file_name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Our last snapshot is still what we think it is, unless it has expired.
+async fn expectation(table: &Table, view: &View, expect: &Expect) -> Result<()> {
+    let Some(ours) = expect.last_snapshot else {
+        return Ok(());
+    };
+    let refuse = |found: String| Error::Conflict {
+        table: table.name().to_owned(),
+        message: format!(
+            "snapshot {ours} by '{}' was the last of this job, and {found}: the table was rolled \
+             back, or dropped and created again. Start from a checkpoint that fits, or take the \
+             table up anew",
+            expect.last_user
+        ),
+    };
+    let Some(latest) = &view.snapshot else {
+        return Err(refuse("now the table has none".into()));
+    };
+    if latest.id < ours {
+        return Err(refuse(format!("now the newest is {}", latest.id)));
+    }
+    match table.snapshot(ours).await? {
+        Some(found)
+            if found.commit_user != expect.last_user
+                || found.commit_identifier != expect.last_identifier =>
+        {
+            Err(refuse(format!(
+                "now it is commit {} by '{}'",
+                found.commit_identifier, found.commit_user
+            )))
+        }
+        Some(_) => Ok(()),
+        // Expired, unless older ones are there: then it was taken out of the middle.
+        None => {
+            let oldest = table.snapshot_ids().await?.first().copied();
+            match oldest {
+                Some(oldest) if oldest > ours => Ok(()),
+                _ => Err(refuse("now it is missing between others".into())),
+            }
+        }
+    }
+}
+
+async fn schemas(table: &Table, request: &CommitRequest) -> Result<()> {
+    let ids: BTreeSet<i64> = request
+        .messages
+        .iter()
+        .flat_map(|message| &message.new_files)
+        .map(|file| file.schema_id)
+        .collect();
+    for id in ids {
+        if !storage::exists(table.store().as_ref(), &table.schema_path(id)).await? {
+            return Err(Error::Conflict {
+                table: table.name().to_owned(),
+                message: format!(
+                    "files were written with schema {id}, which is not there: the table was \
+                     dropped and created again; take it up anew"
+                ),
+            });
+        }
+    }
+    Ok(())
+}

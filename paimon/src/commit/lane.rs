@@ -1,0 +1,94 @@
+//! The bulk lane: which files of a request may stand above level 0.
+//!
+//! A file above level 0 must not overlap another of its level in its bucket, or every later writer
+//! of the table fails ("SortedRun is not sorted"); Java's commit does not check that of an append.
+//! And where readers do not merge files above level 0, one key must not stand in two of them.
+
+use std::{cmp::Ordering, collections::HashMap};
+
+use crate::{
+    data_file_meta::CommitMessage,
+    data_type::DataType,
+    manifest::{FileKind, ManifestEntry},
+    row_view::compare_keys,
+    schema::Schema,
+};
+
+use super::view::View;
+
+/// Entries for the files of a request, in order, each with the level that it may have.
+pub(super) fn place(
+    schema: &Schema,
+    view: &View,
+    messages: &[CommitMessage],
+) -> Vec<ManifestEntry> {
+    let types: Vec<DataType> = schema
+        .trimmed_primary_keys()
+        .iter()
+        .filter_map(|key| schema.field(key))
+        .map(|(_, field)| field.data_type.clone())
+        .collect();
+    let merging = is_read_with_merging(schema);
+    let mut taken: HashMap<(&[u8], i32, i32), Vec<(&[u8], &[u8])>> = HashMap::new();
+    let mut entries = Vec::new();
+    for message in messages {
+        let bucket = view.bucket(&message.partition, message.bucket);
+        let empty = bucket.is_none_or(|bucket| bucket.files == 0);
+        for new in &message.new_files {
+            let mut file = new.clone();
+            if file.level > 0 {
+                let others = taken
+                    .entry((&message.partition, message.bucket, file.level))
+                    .or_default();
+                let live = bucket
+                    .iter()
+                    .flat_map(|bucket| &bucket.ranges)
+                    .filter(|range| range.level == file.level)
+                    .map(|range| (range.min_key.as_slice(), range.max_key.as_slice()));
+                let fits = (merging || empty)
+                    && live.chain(others.iter().copied()).all(|(min, max)| {
+                        apart(&types, (&file.min_key, &file.max_key), (min, max))
+                    });
+                if fits {
+                    others.push((&new.min_key, &new.max_key));
+                } else {
+                    file.level = 0;
+                }
+            }
+            entries.push(ManifestEntry {
+                kind: FileKind::Add,
+                partition: message.partition.clone(),
+                bucket: message.bucket,
+                total_buckets: message.total_buckets,
+                file,
+            });
+        }
+    }
+    entries
+}
+
+/// True when one range ends before the other begins. Keys that can't be read are never apart.
+fn apart(types: &[DataType], a: (&[u8], &[u8]), b: (&[u8], &[u8])) -> bool {
+    compare_keys(types, a.1, b.0) == Some(Ordering::Less)
+        || compare_keys(types, b.1, a.0) == Some(Ordering::Less)
+}
+
+/// False for tables whose readers take files above level 0 as they are.
+fn is_read_with_merging(schema: &Schema) -> bool {
+    let option = |name: &str| {
+        schema
+            .options
+            .get(name)
+            .map(|value| value.to_ascii_lowercase())
+    };
+    option("deletion-vectors.enabled").as_deref() != Some("true")
+        && option("merge-engine").as_deref() != Some("first-row")
+        && matches!(
+            option("changelog-producer").as_deref(),
+            None | Some("none" | "input")
+        )
+}
+
+#[cfg(test)]
+#[path = "lane_tests.rs"]
+mod tests;

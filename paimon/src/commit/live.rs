@@ -1,0 +1,105 @@
+//! The files that make up a snapshot.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::{
+    data_file_meta::DataFileMeta,
+    error::Result,
+    manifest::{FileKind, ManifestEntry},
+    manifest_list::ManifestFileMeta,
+    snapshot::PaimonSnapshot,
+    table::Table,
+};
+
+use super::view::View;
+
+/// A file that belongs to a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveFile {
+    /// Partition, a serialized BinaryRow (with the arity prefix).
+    pub partition: Vec<u8>,
+    /// Bucket.
+    pub bucket: i32,
+    /// Buckets of the partition when it was written.
+    pub total_buckets: i32,
+    /// The file.
+    pub meta: DataFileMeta,
+}
+
+/// Folds entries to the files that stay, in the order in which they were added.
+#[derive(Default)]
+struct Live {
+    files: Vec<Option<LiveFile>>,
+    at: HashMap<(Vec<u8>, i32, i32, String), usize>,
+}
+
+impl Live {
+    fn apply(&mut self, entry: ManifestEntry) {
+        let id = (
+            entry.partition.clone(),
+            entry.bucket,
+            entry.file.level,
+            entry.file.file_name.clone(),
+        );
+        match entry.kind {
+            FileKind::Add => {
+                self.at.insert(id, self.files.len());
+                self.files.push(Some(LiveFile {
+                    partition: entry.partition,
+                    bucket: entry.bucket,
+                    total_buckets: entry.total_buckets,
+                    meta: entry.file,
+                }));
+            }
+            FileKind::Delete => {
+                if let Some(file) = self.at.remove(&id).and_then(|at| self.files.get_mut(at)) {
+                    *file = None;
+                }
+            }
+        }
+    }
+}
+
+impl Table {
+    /// All manifests of a snapshot, in order.
+    pub(crate) async fn manifests(
+        &self,
+        snapshot: &PaimonSnapshot,
+    ) -> Result<Vec<ManifestFileMeta>> {
+        let (mut manifests, delta) = futures::try_join!(
+            self.read_manifest_list(&snapshot.base_manifest_list),
+            self.read_manifest_list(&snapshot.delta_manifest_list),
+        )?;
+        manifests.extend(delta);
+        Ok(manifests)
+    }
+
+    /// The files of a snapshot, in the order in which they were added.
+    pub async fn live_files(&self, snapshot: &PaimonSnapshot) -> Result<Vec<LiveFile>> {
+        let manifests = self.manifests(snapshot).await?;
+        let mut live = Live::default();
+        self.for_each_manifest(&manifests, |entries| {
+            entries.into_iter().for_each(|entry| live.apply(entry));
+        })
+        .await?;
+        Ok(live.files.into_iter().flatten().collect())
+    }
+
+    /// Greatest sequence number in the newest snapshot; `None` while the table is empty.
+    pub async fn max_sequence_number(&self) -> Result<Option<i64>> {
+        let Some(snapshot) = self.latest_snapshot().await? else {
+            return Ok(None);
+        };
+        let files = self.live_files(&snapshot).await?;
+        Ok(files.iter().map(|file| file.meta.max_sequence_number).max())
+    }
+
+    /// Names of the live files of a view.
+    pub(super) async fn live_names(&self, view: &View) -> Result<HashSet<String>> {
+        let Some(snapshot) = &view.snapshot else {
+            return Ok(HashSet::new());
+        };
+        let files = self.live_files(snapshot).await?;
+        Ok(files.into_iter().map(|file| file.meta.file_name).collect())
+    }
+}

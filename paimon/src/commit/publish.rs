@@ -1,0 +1,203 @@
+//! One try: write the manifests and lists, create the snapshot, make sure of the answer.
+
+use futures::try_join;
+
+use crate::{
+    error::{Error, Result},
+    manifest::ManifestEntry,
+    schema::now_ms,
+    snapshot::{CommitKind, PaimonSnapshot},
+    storage,
+};
+
+use super::{
+    CommitRequest, Delta, TableCommitter,
+    base::{self, Thresholds},
+    lane,
+};
+
+/// How a try ended.
+pub(super) enum Published {
+    /// This snapshot is ours.
+    Yes(i64),
+    /// Another committer made it.
+    Lost,
+}
+
+impl TableCommitter {
+    pub(super) async fn publish(
+        &mut self,
+        request: &CommitRequest,
+        delta: &mut Option<Delta>,
+    ) -> Result<Published> {
+        let schema_id = self.schema_id(request);
+        let id = uuid::Uuid::new_v4().to_string();
+        let entries = lane::place(self.table.schema(), &self.view, &request.messages);
+        if delta.as_ref().is_none_or(|delta| delta.entries != entries) {
+            if let Some(stale) = delta.take() {
+                self.discard(stale.names().into_iter()).await;
+            }
+            let target = Thresholds::of(self.table.schema()).target_size;
+            let manifests = self
+                .table
+                .write_manifests(
+                    &id,
+                    &entries,
+                    usize::try_from(target).unwrap_or(usize::MAX),
+                    schema_id,
+                )
+                .await?;
+            *delta = Some(Delta { entries, manifests });
+        }
+        let Some(delta) = delta.as_ref() else {
+            return Err(Error::Internal("a commit without its manifests".into()));
+        };
+        let base = base::merge(&self.table, &self.view.manifests, &id, schema_id).await?;
+        let (base_list, delta_list) = try_join!(
+            self.table
+                .write_manifest_list(format!("manifest-list-{id}-0"), &base.manifests),
+            self.table
+                .write_manifest_list(format!("manifest-list-{id}-1"), &delta.manifests),
+        )?;
+        let mut snapshot = self.next_snapshot(request, &delta.entries, schema_id);
+        snapshot.base_manifest_list = base_list.name;
+        snapshot.base_manifest_list_size = Some(base_list.size);
+        snapshot.delta_manifest_list = delta_list.name;
+        snapshot.delta_manifest_list_size = Some(delta_list.size);
+
+        if !self.create_snapshot(&snapshot).await? {
+            let lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list];
+            self.discard(lists.into_iter().chain(base.written)).await;
+            return Ok(Published::Lost);
+        }
+        self.fence(&snapshot, request).await?;
+        self.view.apply(&delta.entries);
+        self.view.manifests = base.manifests;
+        self.view.manifests.extend(delta.manifests.iter().cloned());
+        let id = snapshot.id;
+        self.view.snapshot = Some(snapshot);
+        Ok(Published::Yes(id))
+    }
+
+    fn schema_id(&self, request: &CommitRequest) -> i64 {
+        let files = request
+            .messages
+            .iter()
+            .flat_map(|message| &message.new_files);
+        let newest = files.map(|file| file.schema_id).max();
+        self.table.schema().id.max(newest.unwrap_or_default()).max(
+            self.view
+                .snapshot
+                .as_ref()
+                .map_or(0, |latest| latest.schema_id),
+        )
+    }
+
+    /// The snapshot to be, still without its lists.
+    fn next_snapshot(
+        &self,
+        request: &CommitRequest,
+        entries: &[ManifestEntry],
+        schema_id: i64,
+    ) -> PaimonSnapshot {
+        let latest = self.view.snapshot.as_ref();
+        let added: i64 = entries.iter().map(|entry| entry.file.row_count).sum();
+        let before = latest.map_or(Some(0), |latest| latest.total_record_count);
+        PaimonSnapshot {
+            version: 3,
+            id: latest.map_or(1, |latest| latest.id + 1),
+            schema_id,
+            base_manifest_list: String::new(),
+            base_manifest_list_size: None,
+            delta_manifest_list: String::new(),
+            delta_manifest_list_size: None,
+            changelog_manifest_list: None,
+            changelog_manifest_list_size: None,
+            // Deletion vectors and dynamic buckets stay as they are.
+            index_manifest: latest.and_then(|latest| latest.index_manifest.clone()),
+            commit_user: request.user.clone(),
+            commit_identifier: request.identifier,
+            commit_kind: CommitKind::Append,
+            time_millis: now_ms(),
+            total_record_count: before.map(|before| before + added),
+            delta_record_count: Some(added),
+            changelog_record_count: None,
+            watermark: request
+                .watermark_ms
+                .max(latest.and_then(|latest| latest.watermark)),
+            statistics: latest
+                .filter(|latest| latest.schema_id == schema_id)
+                .and_then(|latest| latest.statistics.clone()),
+            properties: (!request.properties.is_empty()).then(|| request.properties.clone()),
+            next_row_id: Some(latest.and_then(|latest| latest.next_row_id).unwrap_or(0)),
+        }
+    }
+
+    /// Creates the snapshot's file; false when another one is there. An answer that does not say
+    /// which is settled by reading back: the lists' names are ours alone.
+    async fn create_snapshot(&self, snapshot: &PaimonSnapshot) -> Result<bool> {
+        let text = serde_json::to_vec_pretty(snapshot)
+            .map_err(|error| Error::Internal(format!("cannot write a snapshot: {error}")))?;
+        let path = self.table.snapshot_path(snapshot.id);
+        let answer = storage::create(self.table.store().as_ref(), &path, text).await;
+        if matches!(answer, Ok(true)) {
+            return Ok(true);
+        }
+        match (self.table.snapshot(snapshot.id).await, answer) {
+            (Ok(Some(found)), _) => Ok(found.delta_manifest_list == snapshot.delta_manifest_list),
+            // Made and gone again (rolled back): ours or not, it isn't there now.
+            (Ok(None), Ok(_)) => Ok(false),
+            (_, Err(error)) | (Err(error), Ok(_)) => Err(error),
+        }
+    }
+
+    /// The snapshot before must still be there, or we created one that had expired: a process that
+    /// slept while others committed and expired. Such a snapshot is void.
+    async fn fence(&self, snapshot: &PaimonSnapshot, request: &CommitRequest) -> Result<()> {
+        let table = &self.table;
+        if snapshot.id == 1
+            || storage::exists(
+                table.store().as_ref(),
+                &table.snapshot_path(snapshot.id - 1),
+            )
+            .await?
+        {
+            return Ok(());
+        }
+        let ids = table.snapshot_ids().await?;
+        let below = ids.iter().any(|id| *id < snapshot.id);
+        let above = ids.iter().any(|id| *id > snapshot.id);
+        // Expired right after our commit, by one who keeps very few: nothing is wrong.
+        if !below && (!above || self.is_built_upon(snapshot).await?) {
+            return Ok(());
+        }
+        storage::delete(table.store().as_ref(), &table.snapshot_path(snapshot.id)).await?;
+        Err(Error::Conflict {
+            table: table.name().to_owned(),
+            message: format!(
+                "commit {} by '{}' made snapshot {} after others had made and removed it; it is \
+                 withdrawn. This process was asleep, or the table was rolled back meanwhile: commit \
+                 again",
+                request.identifier, request.user, snapshot.id
+            ),
+        })
+    }
+
+    /// Whether the snapshot after this one holds its manifests.
+    async fn is_built_upon(&self, snapshot: &PaimonSnapshot) -> Result<bool> {
+        let Some(next) = self.table.snapshot(snapshot.id + 1).await? else {
+            return Ok(false);
+        };
+        let base = self
+            .table
+            .read_manifest_list(&next.base_manifest_list)
+            .await?;
+        let ours = self
+            .table
+            .read_manifest_list(&snapshot.delta_manifest_list)
+            .await?;
+        Ok(ours
+            .iter()
+            .all(|meta| base.iter().any(|other| other.file_name == meta.file_name)))
+    }
+}

@@ -1,0 +1,230 @@
+use std::{collections::BTreeSet, sync::Arc};
+
+use object_store::{ObjectStore, memory::InMemory, path::Path};
+
+use super::*;
+use crate::{
+    data_file_meta::{DataFileMeta, SimpleStats},
+    data_type::{DataField, DataType},
+    row_view::{Datum, serialize},
+    schema::Schema,
+};
+
+pub(super) fn schema(options: &[(&str, &str)]) -> Schema {
+    let mut all = BTreeMap::from([("bucket".to_owned(), "1".to_owned())]);
+    all.extend(
+        options
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned())),
+    );
+    Schema {
+        version: 3,
+        id: 0,
+        fields: vec![DataField {
+            id: 0,
+            name: "id".into(),
+            data_type: DataType::Int,
+            nullable: false,
+            description: None,
+        }],
+        highest_field_id: 0,
+        partition_keys: vec![],
+        primary_keys: vec!["id".into()],
+        options: all,
+        comment: None,
+        time_millis: 0,
+    }
+}
+
+pub(super) async fn table(store: Arc<dyn ObjectStore>, schema: Schema) -> Table {
+    let table = Table::new("db.t", store, Path::from("db.db/t"), Arc::new(schema));
+    let bytes = serde_json::to_vec(table.schema().as_ref()).unwrap();
+    crate::storage::put(table.store().as_ref(), &table.schema_path(0), bytes)
+        .await
+        .unwrap();
+    table
+}
+
+async fn memory_table(options: &[(&str, &str)]) -> Table {
+    table(Arc::new(InMemory::new()), schema(options)).await
+}
+
+pub(super) fn key(value: i64) -> Vec<u8> {
+    serialize(&[DataType::Int], &[Datum::Long(value)])
+}
+
+pub(super) fn file(name: &str, level: i32, keys: std::ops::RangeInclusive<i64>) -> DataFileMeta {
+    let stats = SimpleStats {
+        min_values: key(*keys.start()),
+        max_values: key(*keys.end()),
+        null_counts: vec![Some(0)],
+    };
+    DataFileMeta {
+        file_name: name.into(),
+        file_size: 100,
+        row_count: 10,
+        min_key: key(*keys.start()),
+        max_key: key(*keys.end()),
+        key_stats: stats.clone(),
+        value_stats: stats,
+        min_sequence_number: 0,
+        max_sequence_number: 9,
+        schema_id: 0,
+        level,
+        extra_files: vec![],
+        creation_time_ms: Some(0),
+        delete_row_count: Some(0),
+        embedded_index: None,
+        file_source: Some(0),
+        value_stats_cols: None,
+        external_path: None,
+        first_row_id: None,
+        write_cols: None,
+    }
+}
+
+pub(super) fn message(files: Vec<DataFileMeta>) -> CommitMessage {
+    CommitMessage {
+        partition: vec![0; 12],
+        bucket: 0,
+        total_buckets: 1,
+        new_files: files,
+    }
+}
+
+fn request(user: &str, identifier: i64, files: Vec<DataFileMeta>) -> CommitRequest {
+    CommitRequest {
+        user: user.into(),
+        identifier,
+        messages: vec![message(files)],
+        watermark_ms: None,
+        properties: BTreeMap::new(),
+        expect: None,
+    }
+}
+
+fn committed(outcome: CommitOutcome) -> i64 {
+    match outcome {
+        CommitOutcome::Committed { snapshot } => snapshot,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn names(table: &Table) -> Vec<(String, i32)> {
+    let latest = table.latest_snapshot().await.unwrap().unwrap();
+    let files = table.live_files(&latest).await.unwrap();
+    files
+        .into_iter()
+        .map(|file| (file.meta.file_name, file.meta.level))
+        .collect()
+}
+
+async fn objects(table: &Table) -> BTreeSet<String> {
+    use futures::TryStreamExt;
+    let all: Vec<_> = table.store().list(None).try_collect().await.unwrap();
+    all.into_iter()
+        .map(|object| object.location.to_string())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_commit_is_made_once() {
+    let table = memory_table(&[]).await;
+    let mut first = request("u", 1, vec![file("a", 0, 1..=5)]);
+    first.watermark_ms = Some(50);
+    first
+        .properties
+        .insert("headwater.position".into(), "x".into());
+    assert_eq!(committed(table.commit(&first).await.unwrap()), 1);
+    assert_eq!(
+        table.commit(&first).await.unwrap(),
+        CommitOutcome::AlreadyCommitted { snapshot: 1 }
+    );
+    let mut second = request("u", 2, vec![file("b", 0, 1..=5)]);
+    second.watermark_ms = Some(40);
+    assert_eq!(committed(table.commit(&second).await.unwrap()), 2);
+    assert_eq!(
+        table.commit(&first).await.unwrap(),
+        CommitOutcome::AlreadyCommitted { snapshot: 1 }
+    );
+    assert_eq!(table.find_commit("u", 2).await.unwrap(), Some(2));
+    assert_eq!(table.find_commit("other", 2).await.unwrap(), None);
+    let latest = table.latest_snapshot().await.unwrap().unwrap();
+    assert_eq!(latest.watermark, Some(50));
+    assert_eq!(
+        (latest.total_record_count, latest.delta_record_count),
+        (Some(20), Some(10))
+    );
+    assert_eq!(names(&table).await, [("a".into(), 0), ("b".into(), 0)]);
+    let first = table.snapshot(1).await.unwrap().unwrap();
+    assert_eq!(first.properties.unwrap()["headwater.position"], "x");
+}
+
+/// Two committers, 100 commits each; every third with a file on the top level.
+async fn race(store: Arc<dyn ObjectStore>) {
+    let table = table(store, schema(&[])).await;
+    let tasks = ["left", "right"].map(|user| {
+        let mut committer = TableCommitter::new(table.clone());
+        tokio::spawn(async move {
+            for n in 1..=100 {
+                let level = if n % 3 == 0 { 5 } else { 0 };
+                let name = format!("{user}-{n}");
+                let request = request(user, n, vec![file(&name, level, n * 10..=n * 10 + 5)]);
+                committed(committer.commit(&request).await.unwrap());
+            }
+        })
+    });
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let ids = table.snapshot_ids().await.unwrap();
+    assert_eq!(ids, (1..=200).collect::<Vec<_>>());
+    let mut seen = BTreeSet::new();
+    let mut used = BTreeSet::new();
+    for id in ids {
+        let snapshot = table.snapshot(id).await.unwrap().unwrap();
+        assert!(seen.insert((snapshot.commit_user.clone(), snapshot.commit_identifier)));
+        used.insert(
+            table
+                .manifest_path(&snapshot.base_manifest_list)
+                .to_string(),
+        );
+        used.insert(
+            table
+                .manifest_path(&snapshot.delta_manifest_list)
+                .to_string(),
+        );
+        for meta in table.manifests(&snapshot).await.unwrap() {
+            used.insert(table.manifest_path(&meta.file_name).to_string());
+        }
+    }
+    assert_eq!(seen.len(), 200);
+    let live = names(&table).await;
+    assert_eq!(live.len(), 200);
+    // Both write the same ranges to the top level: one of each pair had to go to level 0.
+    assert_eq!(live.iter().filter(|(_, level)| *level == 5).count(), 33);
+    let latest = table.latest_snapshot().await.unwrap().unwrap();
+    assert_eq!(latest.total_record_count, Some(2000));
+    assert!(
+        table.manifests(&latest).await.unwrap().len() <= 31,
+        "manifests are merged"
+    );
+    let left: BTreeSet<String> = objects(&table)
+        .await
+        .into_iter()
+        .filter(|path| path.contains("/manifest/") && !used.contains(path))
+        .collect();
+    assert!(left.is_empty(), "left by lost races: {left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn racing_committers_lose_nothing_in_memory() {
+    race(Arc::new(InMemory::new())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn racing_committers_lose_nothing_on_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = object_store::local::LocalFileSystem::new_with_prefix(folder.path()).unwrap();
+    race(Arc::new(store)).await;
+}

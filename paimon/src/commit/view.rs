@@ -1,0 +1,181 @@
+//! What a committer knows of the table: its newest snapshot, its manifests, and of each bucket as
+//! much as the checks of a commit need. It grows by the deltas of snapshots; all manifests are read
+//! only at the start and after a rollback.
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use crate::{
+    data_file_meta::DataFileMeta,
+    error::Result,
+    manifest::{FileKind, ManifestEntry},
+    manifest_list::ManifestFileMeta,
+    snapshot::PaimonSnapshot,
+    table::Table,
+};
+
+/// Snapshots of others that are followed one by one; beyond, reading everything anew is cheaper.
+const DELTAS_MAX: i64 = 256;
+
+/// Key range of a file above level 0.
+#[derive(Debug, Clone)]
+pub(super) struct LevelRange {
+    pub(super) file_name: String,
+    pub(super) level: i32,
+    pub(super) min_key: Vec<u8>,
+    pub(super) max_key: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct BucketView {
+    pub(super) total_buckets: i32,
+    /// Live files.
+    pub(super) files: i64,
+    /// Files above level 0.
+    pub(super) ranges: Vec<LevelRange>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct View {
+    pub(super) snapshot: Option<PaimonSnapshot>,
+    pub(super) manifests: Vec<ManifestFileMeta>,
+    /// By partition, then bucket.
+    pub(super) buckets: HashMap<Vec<u8>, HashMap<i32, BucketView>>,
+    /// Live files by a hash of their name: adds minus deletes. 8 bytes a name instead of 60.
+    names: HashMap<u64, i32>,
+    /// Greatest sequence number of any file seen.
+    pub(super) max_sequence_number: Option<i64>,
+}
+
+impl View {
+    /// Brings the view to the table's newest snapshot.
+    pub(super) async fn advance(&mut self, table: &Table) -> Result<()> {
+        let known = self.snapshot.as_ref().map(|snapshot| snapshot.id);
+        let Some(latest) = table.latest_snapshot_after(known).await? else {
+            *self = Self::default();
+            return Ok(());
+        };
+        if self.snapshot.as_ref() == Some(&latest) {
+            return Ok(());
+        }
+        if !self.follow(table, &latest).await? {
+            self.rebuild(table, latest).await?;
+        }
+        Ok(())
+    }
+
+    /// Applies the deltas between; false when there is no unbroken chain.
+    async fn follow(&mut self, table: &Table, latest: &PaimonSnapshot) -> Result<bool> {
+        let Some(known) = self.snapshot.clone() else {
+            return Ok(false);
+        };
+        if latest.id <= known.id
+            || latest.id - known.id > DELTAS_MAX
+            || table.snapshot(known.id).await?.as_ref() != Some(&known)
+        {
+            return Ok(false);
+        }
+        let mut deltas = Vec::new();
+        for id in known.id + 1..=latest.id {
+            let Some(snapshot) = table.snapshot(id).await? else {
+                return Ok(false);
+            };
+            deltas.extend(
+                table
+                    .read_manifest_list(&snapshot.delta_manifest_list)
+                    .await?,
+            );
+        }
+        // Until all of them are applied the view is that of no snapshot.
+        self.snapshot = None;
+        table
+            .for_each_manifest(&deltas, |entries| self.apply(&entries))
+            .await?;
+        self.manifests = table.manifests(latest).await?;
+        self.snapshot = Some(latest.clone());
+        Ok(true)
+    }
+
+    async fn rebuild(&mut self, table: &Table, latest: PaimonSnapshot) -> Result<()> {
+        let mut view = Self {
+            manifests: table.manifests(&latest).await?,
+            ..Self::default()
+        };
+        let manifests = std::mem::take(&mut view.manifests);
+        table
+            .for_each_manifest(&manifests, |entries| view.apply(&entries))
+            .await?;
+        view.manifests = manifests;
+        view.snapshot = Some(latest);
+        *self = view;
+        Ok(())
+    }
+
+    pub(super) fn apply(&mut self, entries: &[ManifestEntry]) {
+        for entry in entries {
+            let file = &entry.file;
+            let bucket = self.bucket_mut(&entry.partition, entry.bucket);
+            let step = match entry.kind {
+                FileKind::Add => {
+                    bucket.total_buckets = entry.total_buckets;
+                    if file.level > 0 {
+                        bucket.ranges.push(LevelRange {
+                            file_name: file.file_name.clone(),
+                            level: file.level,
+                            min_key: file.min_key.clone(),
+                            max_key: file.max_key.clone(),
+                        });
+                    }
+                    1
+                }
+                FileKind::Delete => {
+                    bucket.ranges.retain(|range| {
+                        (range.level, &range.file_name) != (file.level, &file.file_name)
+                    });
+                    -1
+                }
+            };
+            bucket.files += i64::from(step);
+            let count = self.names.entry(hash(&file.file_name)).or_default();
+            *count += step;
+            if *count == 0 {
+                self.names.remove(&hash(&file.file_name));
+            }
+            self.max_sequence_number = self.max_sequence_number.max(Some(file.max_sequence_number));
+        }
+    }
+
+    fn bucket_mut(&mut self, partition: &[u8], bucket: i32) -> &mut BucketView {
+        self.buckets
+            .entry(partition.to_vec())
+            .or_default()
+            .entry(bucket)
+            .or_default()
+    }
+
+    pub(super) fn bucket(&self, partition: &[u8], bucket: i32) -> Option<&BucketView> {
+        self.buckets.get(partition)?.get(&bucket)
+    }
+
+    /// Bucket count that the live files of a partition were written with.
+    pub(super) fn total_buckets(&self, partition: &[u8]) -> Option<i32> {
+        self.buckets
+            .get(partition)?
+            .values()
+            .find(|bucket| bucket.files > 0)
+            .map(|bucket| bucket.total_buckets)
+    }
+
+    /// False: not live. True: live, or (once in 10^12 files) another name with the same hash.
+    pub(super) fn may_hold(&self, file: &DataFileMeta) -> bool {
+        self.names.contains_key(&hash(&file.file_name))
+    }
+}
+
+fn hash(name: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,134 @@
+//! Binds the columns of a file to those wanted, by field id, and widens their types.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, ListArray, PrimitiveArray, RecordBatch, cast::AsArray,
+    new_null_array, types::*,
+};
+use arrow_schema::{DataType as ArrowType, FieldRef, SchemaRef, TimeUnit};
+
+use crate::error::{Error, Result};
+
+/// Where a wanted column comes from.
+#[derive(Debug, Clone)]
+pub(super) enum Origin {
+    /// A column of the file.
+    File(String),
+    /// The file is older than the column.
+    Missing,
+}
+
+/// Makes a batch of the wanted columns from one of the file's.
+pub(super) fn bind(
+    schema: &SchemaRef,
+    origins: &[Origin],
+    batch: &RecordBatch,
+) -> Result<RecordBatch> {
+    let columns = schema
+        .fields()
+        .iter()
+        .zip(origins)
+        .map(|(field, origin)| match origin {
+            Origin::Missing => Ok(new_null_array(field.data_type(), batch.num_rows())),
+            Origin::File(name) => {
+                let column = batch.column_by_name(name).ok_or_else(|| {
+                    Error::Internal(format!("column '{name}' was asked for and not read"))
+                })?;
+                widen(column, field.data_type())
+            }
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(
+        schema.clone(),
+        columns,
+        &options,
+    )?)
+}
+
+/// The same values in a type that holds them all.
+fn widen(column: &ArrayRef, to: &ArrowType) -> Result<ArrayRef> {
+    use ArrowType::*;
+    let from = column.data_type();
+    if from == to {
+        return Ok(column.clone());
+    }
+    Ok(match (from, to) {
+        (Int8, Int16) => map::<Int8Type, Int16Type>(column, i16::from),
+        (Int8, Int32) => map::<Int8Type, Int32Type>(column, i32::from),
+        (Int8, Int64) => map::<Int8Type, Int64Type>(column, i64::from),
+        (Int16, Int32) => map::<Int16Type, Int32Type>(column, i32::from),
+        (Int16, Int64) => map::<Int16Type, Int64Type>(column, i64::from),
+        (Int32, Int64) => map::<Int32Type, Int64Type>(column, i64::from),
+        (Float32, Float64) => map::<Float32Type, Float64Type>(column, f64::from),
+        (Decimal128(_, from_scale), Decimal128(precision, scale)) if from_scale == scale => {
+            let decimals = column.as_primitive::<Decimal128Type>().clone();
+            Arc::new(decimals.with_precision_and_scale(*precision, *scale)?)
+        }
+        (Timestamp(from_unit, _), Timestamp(to_unit, zone)) => {
+            timestamps(column, *from_unit, *to_unit, zone.clone())?
+        }
+        (List(_), List(item)) => list(column.as_list::<i32>(), item)?,
+        _ => {
+            return Err(Error::Unsupported(format!(
+                "reading a column written as {from} as {to}"
+            )));
+        }
+    })
+}
+
+fn map<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(
+    column: &ArrayRef,
+    convert: impl Fn(A::Native) -> B::Native,
+) -> ArrayRef {
+    Arc::new(column.as_primitive::<A>().unary::<_, B>(convert))
+}
+
+fn list(list: &ListArray, item: &FieldRef) -> Result<ArrayRef> {
+    let values = widen(list.values(), item.data_type())?;
+    Ok(Arc::new(ListArray::try_new(
+        item.clone(),
+        list.offsets().clone(),
+        values,
+        list.nulls().cloned(),
+    )?))
+}
+
+fn per_second(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}
+
+/// Timestamps in another unit; digits that the new unit lacks must be zero.
+fn timestamps(
+    column: &ArrayRef,
+    from: TimeUnit,
+    to: TimeUnit,
+    zone: Option<Arc<str>>,
+) -> Result<ArrayRef> {
+    let data = column.to_data();
+    let ticks =
+        PrimitiveArray::<Int64Type>::from(data.into_builder().data_type(ArrowType::Int64).build()?);
+    let (have, want) = (per_second(from), per_second(to));
+    let moved: PrimitiveArray<Int64Type> = ticks.try_unary(|tick| {
+        let moved = if want >= have {
+            tick.checked_mul(want / have)
+        } else {
+            (tick % (have / want) == 0).then_some(tick / (have / want))
+        };
+        moved.ok_or_else(|| {
+            Error::Unsupported(format!("timestamp {tick} of unit {from:?} as {to:?}"))
+        })
+    })?;
+    let data = moved
+        .into_data()
+        .into_builder()
+        .data_type(ArrowType::Timestamp(to, zone))
+        .build()?;
+    Ok(arrow_array::make_array(data))
+}

@@ -1,0 +1,229 @@
+//! Opens one data file and hands on batches of the wanted columns.
+
+use std::{collections::HashMap, ops::Range, sync::Arc};
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Field, Schema as ArrowSchema, SchemaRef};
+use bytes::Bytes;
+use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture, stream::BoxStream};
+use object_store::{ObjectStore, ObjectStoreExt, path::Path};
+use parquet::{
+    arrow::{
+        ParquetRecordBatchStreamBuilder, ProjectionMask, arrow_reader::ArrowReaderOptions,
+        async_reader::AsyncFileReader,
+    },
+    errors::ParquetError,
+    file::metadata::{ParquetMetaData, ParquetMetaDataReader},
+};
+
+use crate::{
+    data_file_meta::DataFileMeta,
+    data_type::DataField,
+    error::{Error, Result},
+    schema::Schema,
+    table::Table,
+};
+
+use super::bind::{Origin, bind};
+
+/// Name of the column with each row's sequence number.
+pub(super) const SEQUENCE: &str = "_SEQUENCE_NUMBER";
+/// Name of the column with each row's kind: 0 insert, 1 update before, 2 update after, 3 delete.
+pub(super) const KIND: &str = "_VALUE_KIND";
+
+pub(super) type FileStream = BoxStream<'static, Result<RecordBatch>>;
+
+/// Opens the files of one bucket.
+#[derive(Debug)]
+pub(super) struct FileOpener {
+    table: Table,
+    partition: Vec<u8>,
+    bucket: i32,
+    /// Schemas of files, by id.
+    schemas: HashMap<i64, Arc<Schema>>,
+}
+
+/// Columns to read: fields of the table, then system columns.
+#[derive(Debug, Clone)]
+pub(super) struct Wanted {
+    fields: Vec<DataField>,
+    system: &'static [&'static str],
+    schema: SchemaRef,
+}
+
+impl Wanted {
+    pub(super) fn new(fields: Vec<DataField>, system: &'static [&'static str]) -> Self {
+        let plain = fields
+            .iter()
+            .map(|field| Field::new(&field.name, field.data_type.arrow(), field.nullable));
+        let hidden = system.iter().map(|name| {
+            let data_type = if *name == KIND {
+                arrow_schema::DataType::Int8
+            } else {
+                arrow_schema::DataType::Int64
+            };
+            Field::new(*name, data_type, false)
+        });
+        let schema = Arc::new(ArrowSchema::new(plain.chain(hidden).collect::<Vec<_>>()));
+        Self {
+            fields,
+            system,
+            schema,
+        }
+    }
+
+    /// Where each column stands in a file of this schema that has these columns.
+    fn origins(&self, schema: &Schema, has: impl Fn(&str) -> bool) -> Vec<Origin> {
+        let plain = self.fields.iter().map(|field| {
+            let then = schema.fields.iter().find(|other| other.id == field.id);
+            match then {
+                Some(then) if has(&then.name) => Origin::File(then.name.clone()),
+                _ => Origin::Missing,
+            }
+        });
+        let hidden = self
+            .system
+            .iter()
+            .map(|name| Origin::File((*name).to_owned()));
+        plain.chain(hidden).collect()
+    }
+}
+
+impl FileOpener {
+    pub(super) fn new(table: Table, partition: Vec<u8>, bucket: i32) -> Self {
+        Self {
+            table,
+            partition,
+            bucket,
+            schemas: HashMap::new(),
+        }
+    }
+
+    async fn schema(&mut self, id: i64) -> Result<Arc<Schema>> {
+        if let Some(schema) = self.schemas.get(&id) {
+            return Ok(schema.clone());
+        }
+        let schema = self.table.schema_of(id).await?;
+        self.schemas.insert(id, schema.clone());
+        Ok(schema)
+    }
+
+    /// Batches of up to `batch_rows` rows.
+    pub(super) async fn open(
+        &mut self,
+        meta: &DataFileMeta,
+        wanted: &Wanted,
+        batch_rows: usize,
+    ) -> Result<FileStream> {
+        let path = self.table.file_path(&self.partition, self.bucket, meta)?;
+        if !meta.file_name.ends_with(".parquet") {
+            return Err(Error::Unsupported(format!("reading {path}: only Parquet")));
+        }
+        let schema = self.schema(meta.schema_id).await?;
+        let reader = ObjectReader {
+            store: self.table.store().clone(),
+            path: path.clone(),
+            size: u64::try_from(meta.file_size).unwrap_or(0),
+        };
+        let at = path.to_string();
+        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+        let builder = ParquetRecordBatchStreamBuilder::new_with_options(reader, options)
+            .await
+            .map_err(|error| read_error(&at, error))?;
+        let roots = builder.parquet_schema().root_schema().get_fields();
+        let names: HashMap<String, usize> = roots
+            .iter()
+            .enumerate()
+            .map(|(index, field)| (field.name().to_owned(), index))
+            .collect();
+        let origins = wanted.origins(&schema, |name| names.contains_key(name));
+        let mut indexes = Vec::new();
+        for origin in &origins {
+            if let Origin::File(name) = origin {
+                indexes.push(*names.get(name).ok_or_else(|| Error::Corrupt {
+                    path: at.clone(),
+                    message: format!("column {name} is missing"),
+                })?);
+            }
+        }
+        let mask = ProjectionMask::roots(builder.parquet_schema(), indexes);
+        let stream = builder
+            .with_projection(mask)
+            .with_batch_size(batch_rows)
+            .build()
+            .map_err(|error| read_error(&at, error))?;
+        let target = wanted.schema.clone();
+        Ok(stream
+            .map_err(move |error| read_error(&at, error))
+            .and_then(move |batch| std::future::ready(bind(&target, &origins, &batch)))
+            .boxed())
+    }
+}
+
+/// What the store said, if it was the store; else the file is damaged.
+fn read_error(path: &str, error: ParquetError) -> Error {
+    match error {
+        ParquetError::External(source) => match source.downcast::<object_store::Error>() {
+            Ok(source) => Error::store("cannot read", path, *source),
+            Err(source) => Error::Corrupt {
+                path: path.to_owned(),
+                message: source.to_string(),
+            },
+        },
+        other => Error::Corrupt {
+            path: path.to_owned(),
+            message: other.to_string(),
+        },
+    }
+}
+
+/// A file in the store, for the Parquet reader.
+struct ObjectReader {
+    store: Arc<dyn ObjectStore>,
+    path: Path,
+    size: u64,
+}
+
+fn external(error: object_store::Error) -> ParquetError {
+    ParquetError::External(Box::new(error))
+}
+
+impl AsyncFileReader for ObjectReader {
+    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, Result<Bytes, ParquetError>> {
+        async move {
+            self.store
+                .get_range(&self.path, range)
+                .await
+                .map_err(external)
+        }
+        .boxed()
+    }
+
+    fn get_byte_ranges(
+        &mut self,
+        ranges: Vec<Range<u64>>,
+    ) -> BoxFuture<'_, Result<Vec<Bytes>, ParquetError>> {
+        async move {
+            self.store
+                .get_ranges(&self.path, &ranges)
+                .await
+                .map_err(external)
+        }
+        .boxed()
+    }
+
+    fn get_metadata<'a>(
+        &'a mut self,
+        _: Option<&'a ArrowReaderOptions>,
+    ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>, ParquetError>> {
+        async move {
+            let size = self.size;
+            let metadata = ParquetMetaDataReader::new()
+                .with_prefetch_hint(Some(32 << 10))
+                .load_and_finish(&mut *self, size)
+                .await?;
+            Ok(Arc::new(metadata))
+        }
+        .boxed()
+    }
+}

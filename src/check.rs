@@ -1,0 +1,168 @@
+//! `headwater check`: everything that would go wrong, before it does. Each check is named; none
+//! stops the others.
+
+use headwater_connectors::{Check, CheckStatus, TableSchema};
+
+use crate::{
+    checkpoint::Lease,
+    error::{JobError, Result},
+    job::{Job, Startup},
+    sink::{self, types},
+};
+
+/// All checks of a job, source first.
+pub async fn check(job: &Job) -> Vec<Check> {
+    let mut checks = job.source.check().await;
+    let reached = checks
+        .first()
+        .is_some_and(|connection| connection.status != CheckStatus::Failed);
+    checks.push(warehouse(job).await);
+    checks.push(state(job).await);
+    if reached {
+        checks.extend(targets(job).await);
+    }
+    checks
+}
+
+/// The checks as text, one a line, what to do below.
+pub fn render(checks: &[Check]) -> String {
+    let mut text = String::new();
+    for check in checks {
+        let mark = match check.status {
+            CheckStatus::Passed => "ok  ",
+            CheckStatus::Warning => "warn",
+            CheckStatus::Failed => "FAIL",
+        };
+        text.push_str(&format!("{mark}  {}: {}\n", check.name, check.found));
+        if let Some(advice) = &check.advice
+            && check.status != CheckStatus::Passed
+        {
+            text.push_str(&format!("      → {advice}\n"));
+        }
+    }
+    let failed = count(checks, CheckStatus::Failed);
+    let warned = count(checks, CheckStatus::Warning);
+    text.push_str(&format!(
+        "{} checks, {failed} failed, {warned} warnings\n",
+        checks.len()
+    ));
+    text
+}
+
+/// How many ended so.
+pub fn count(checks: &[Check], status: CheckStatus) -> usize {
+    checks.iter().filter(|check| check.status == status).count()
+}
+
+async fn warehouse(job: &Job) -> Check {
+    outcome(
+        "warehouse",
+        job.catalog.probe().await.map_err(JobError::from),
+        "writable, and honours conditional puts",
+        "Make the folder writable for this user; the store must support put-if-absent",
+    )
+}
+
+async fn state(job: &Job) -> Check {
+    let advice = "See the message; state is never repaired silently";
+    match state_found(job).await {
+        Ok((found, None)) => outcome("state", Ok(()), &found, advice),
+        Ok((found, Some(holder))) => Check {
+            name: "state".to_owned(),
+            status: CheckStatus::Warning,
+            found: format!("{found}; process {} on {} runs it", holder.pid, holder.host),
+            advice: Some("A second instance would end at once".to_owned()),
+        },
+        Err(error) => outcome("state", Err(error), "", advice),
+    }
+}
+
+async fn state_found(job: &Job) -> Result<(String, Option<Lease>)> {
+    let holder = Lease::read(&job.state).await?.filter(Lease::may_be_held);
+    let found = match job.state.newest().await? {
+        None => "no checkpoint yet: the job starts from nothing".to_owned(),
+        Some((record, _)) => {
+            job.source.verify_position(&record.source).await?;
+            format!(
+                "checkpoint {} at {}: the job goes on from there",
+                record.number, record.source.position
+            )
+        }
+    };
+    Ok((found, holder))
+}
+
+/// Every captured table: key, types, and its sink table.
+async fn targets(job: &Job) -> Vec<Check> {
+    let discovery = match job.source.discover().await {
+        Ok(discovery) => discovery,
+        Err(error) => {
+            let failed = Err(error.into());
+            return vec![outcome("targets", failed, "", "See the message")];
+        }
+    };
+    let started = matches!(job.state.newest().await, Ok(Some(_)));
+    let mut checks = Vec::new();
+    for schema in &discovery.captured {
+        let name = format!("table {}", schema.name);
+        match target(job, schema, started).await {
+            Ok(found) => checks.push(outcome(&name, Ok(()), &found, "")),
+            Err(error) => checks.push(outcome(
+                &name,
+                Err(error),
+                "",
+                "See the message, or leave the table out with source.tables.exclude",
+            )),
+        }
+    }
+    checks
+}
+
+async fn target(job: &Job, schema: &TableSchema, started: bool) -> Result<String> {
+    let sink = job.settings.sink_of(&schema.name)?;
+    let key = schema.primary_key.join(", ");
+    let columns = schema.columns.len();
+    let shape = format!("{columns} columns, key ({key}) → {sink}");
+    let options = &job.settings.sink;
+    match job.catalog.table(&sink.database, &sink.table).await? {
+        None => {
+            let (rows, bytes) = job.source.estimate(schema).await?;
+            let buckets = options.new_schema(schema, &sink, bytes)?.buckets();
+            Ok(format!(
+                "{shape}, made new with {buckets} bucket(s), about {rows} rows"
+            ))
+        }
+        Some(existing) => {
+            let partition_keys = options.partition_keys(&sink);
+            let misfits = types::misfits(schema, existing.schema(), partition_keys);
+            if !misfits.is_empty() {
+                return Err(JobError::Definite(format!(
+                    "{shape}: exists and does not fit: {}",
+                    misfits.join("; ")
+                )));
+            }
+            let filled = existing.latest_snapshot().await?.is_some();
+            if filled && !started && job.settings.startup != Startup::LatestOffset {
+                return Err(sink::filled_error(&schema.name, &sink));
+            }
+            Ok(format!("{shape}, continued"))
+        }
+    }
+}
+
+fn outcome(name: &str, result: Result<()>, found: &str, advice: &str) -> Check {
+    match result {
+        Ok(()) => Check {
+            name: name.to_owned(),
+            status: CheckStatus::Passed,
+            found: found.to_owned(),
+            advice: None,
+        },
+        Err(error) => Check {
+            name: name.to_owned(),
+            status: CheckStatus::Failed,
+            found: error.to_string(),
+            advice: (!advice.is_empty()).then(|| advice.to_owned()),
+        },
+    }
+}

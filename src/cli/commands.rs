@@ -1,0 +1,141 @@
+//! The commands, each from its arguments to its exit code.
+
+use std::{path::Path, sync::Arc};
+
+use headwater_connectors::CheckStatus;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use super::{ExitCode, JobArgs, LogArgs, VerifyArgs, service};
+use crate::{
+    assemble::assemble,
+    check,
+    checkpoint::StateError,
+    config::{self, JobFile},
+    error::JobError,
+    job::{Ended, Job},
+};
+
+/// `headwater run`.
+pub(super) fn run(args: &JobArgs, log: &LogArgs) -> ExitCode {
+    with_job(&args.job, async |job| {
+        if !ready(&job).await {
+            return ExitCode::Definite;
+        }
+        let shutdown = CancellationToken::new();
+        if let Err(error) = service::stop_on_signals(shutdown.clone()) {
+            error!(%error, "cannot listen to signals");
+            return ExitCode::Definite;
+        }
+        service::tell_systemd();
+        let _ = log;
+        match job.run(shutdown).await {
+            Ok(Ended::Stopped) => info!("stopped; the final checkpoint is committed"),
+            Ok(Ended::StoppedWithoutCheckpoint) => {
+                warn!("stopped without a final checkpoint; the next run goes on from the last one");
+            }
+            Ok(Ended::SnapshotComplete) => info!("the snapshot is complete and committed"),
+            Err(error) => return told(&job, &error),
+        }
+        ExitCode::Ok
+    })
+}
+
+/// `headwater check`.
+pub(super) fn check(args: &JobArgs) -> ExitCode {
+    with_job(&args.job, async |job| {
+        let checks = check::check(&job).await;
+        print!("{}", check::render(&checks));
+        match check::count(&checks, CheckStatus::Failed) {
+            0 => ExitCode::Ok,
+            _ => ExitCode::Failed,
+        }
+    })
+}
+
+/// `headwater verify`.
+pub(super) fn verify(args: &VerifyArgs) -> ExitCode {
+    let _ = (args.timeout, args.json);
+    with_job(&args.job, async |_| ExitCode::Definite)
+}
+
+/// The checks of `run`: failed ones are logged and end it. A job that has run before needs no
+/// check to go on: what is out of reach now may be back in a moment, and it waits for that.
+async fn ready(job: &Job) -> bool {
+    let has_run = matches!(job.state.newest().await, Ok(Some(_)));
+    let checks = check::check(job).await;
+    let connected = checks
+        .first()
+        .is_some_and(|connection| connection.status != CheckStatus::Failed);
+    if has_run && !connected {
+        return true;
+    }
+    for check in &checks {
+        let advice = check.advice.as_deref().unwrap_or_default();
+        match check.status {
+            CheckStatus::Passed => {}
+            CheckStatus::Warning => warn!(check = check.name, advice, "{}", check.found),
+            CheckStatus::Failed => error!(check = check.name, advice, "{}", check.found),
+        }
+    }
+    check::count(&checks, CheckStatus::Failed) == 0
+}
+
+/// Logs the error that ended a job, and gives its exit code.
+fn told(job: &Job, error: &JobError) -> ExitCode {
+    error!(job = job.settings.name, "{error}");
+    match error {
+        JobError::Held { .. } | JobError::State(StateError::Fenced { .. }) => ExitCode::Held,
+        error if error.is_transient() => ExitCode::Transient,
+        _ => ExitCode::Definite,
+    }
+}
+
+/// Reads the job file, makes the job and gives it to a command on a runtime.
+fn with_job(path: &Path, command: impl AsyncFnOnce(Arc<Job>) -> ExitCode) -> ExitCode {
+    let file = match load(path) {
+        Ok(file) => file,
+        Err(code) => return code,
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            error!(%error, "cannot start the runtime");
+            return ExitCode::Definite;
+        }
+    };
+    let code = runtime.block_on(async {
+        match assemble(&file) {
+            Ok(job) => command(job).await,
+            Err(error) => {
+                error!(job = file.name, "{error}");
+                ExitCode::Definite
+            }
+        }
+    });
+    // Reads under way on blocking threads must not hold the process up.
+    runtime.shutdown_background();
+    code
+}
+
+/// Reads a job file and logs its warnings. A file that is wrong is told to the person who typed
+/// the command, with the lines that are meant, whatever the form of the logs.
+fn load(path: &Path) -> Result<JobFile, ExitCode> {
+    match config::load(path) {
+        Ok(job) => {
+            for warning in &job.warnings {
+                warn!(
+                    key = warning.key,
+                    line = warning.line,
+                    "{}",
+                    warning.message
+                );
+            }
+            Ok(job)
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            Err(ExitCode::Usage)
+        }
+    }
+}

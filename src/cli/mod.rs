@@ -1,0 +1,191 @@
+//! The command line: what may be typed, how a run is logged, how it ends.
+
+mod commands;
+mod exit;
+mod log;
+mod service;
+
+use std::{io::IsTerminal, path::PathBuf, time::Duration};
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
+use clap_complete::Shell;
+
+pub use exit::ExitCode;
+
+use crate::config;
+
+/// Streams whole MySQL databases into Apache Paimon tables, exact to the row.
+#[derive(Debug, Parser)]
+#[command(
+    name = "headwater",
+    version,
+    about,
+    long_about = None,
+    propagate_version = true,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    after_help = EXAMPLES,
+    after_long_help = exit::HELP,
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+
+    /// How log lines are written to standard error.
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  headwater check shop.yaml                 What would go wrong, before it does
+  headwater run shop.yaml                   All rows, then every change, until stopped
+  headwater verify shop.yaml                Are source and lake equal, row by row?
+  headwater run shop.yaml --log-format json Logs for a machine
+  headwater completion bash > /etc/bash_completion.d/headwater
+
+A job file is a Flink CDC 3.x pipeline file, unchanged.
+Exit codes: see `headwater --help`.";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a job: all rows, then every change.
+    ///
+    /// Goes on where the last run of the job stopped. SIGTERM and Ctrl-C end it with a final
+    /// checkpoint.
+    #[command(after_help = "Example:\n  MYSQL_PASSWORD=… headwater run shop.yaml")]
+    Run(JobArgs),
+
+    /// Say what would go wrong, before it does.
+    ///
+    /// Checks connection, privileges, the binary log, tables and types, the warehouse and the
+    /// state; each check is named, with what to do. `run` does the same first.
+    #[command(after_help = "Example:\n  headwater check shop.yaml && headwater run shop.yaml")]
+    Check(JobArgs),
+
+    /// Compare source and lake, row by row.
+    ///
+    /// Counts and hashes the rows of every table at a checkpoint and names the keys that differ.
+    /// Works while the job runs: keys that differ are looked at again after the next checkpoint.
+    #[command(after_help = "Examples:\n  headwater verify shop.yaml\n  \
+                            headwater verify shop.yaml --timeout 30min --json")]
+    Verify(VerifyArgs),
+
+    /// Print the completion script of a shell.
+    #[command(after_help = "Examples:\n  \
+        headwater completion bash > /etc/bash_completion.d/headwater\n  \
+        headwater completion zsh > \"${fpath[1]}/_headwater\"\n  \
+        headwater completion fish > ~/.config/fish/completions/headwater.fish")]
+    Completion {
+        /// Which shell.
+        shell: Shell,
+    },
+}
+
+/// What a command on a job needs.
+#[derive(Debug, Clone, Args)]
+pub struct JobArgs {
+    /// The job file.
+    #[arg(value_name = "JOB.yaml", value_hint = ValueHint::FilePath)]
+    pub job: PathBuf,
+}
+
+/// What `verify` needs.
+#[derive(Debug, Clone, Args)]
+pub struct VerifyArgs {
+    /// The job file.
+    #[arg(value_name = "JOB.yaml", value_hint = ValueHint::FilePath)]
+    pub job: PathBuf,
+
+    /// How long to wait for source and lake to meet, such as 30s or 10min.
+    #[arg(long, value_name = "DURATION", default_value = "10min", value_parser = config::duration)]
+    pub timeout: Duration,
+
+    /// Print the result as one JSON object on standard output.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How a run is logged.
+#[derive(Debug, Clone, Args)]
+pub struct LogArgs {
+    /// Form of the log lines; `auto` writes text.
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t = LogFormat::Auto,
+        env = "HEADWATER_LOG_FORMAT",
+        hide_env_values = true
+    )]
+    pub log_format: LogFormat,
+
+    /// What is logged: error, warn, info, debug, trace, or a filter such as
+    /// `info,headwater::job=debug`.
+    #[arg(
+        long,
+        global = true,
+        value_name = "LEVEL",
+        default_value = "info",
+        env = "HEADWATER_LOG",
+        hide_env_values = true,
+        value_parser = log::filter
+    )]
+    pub log_level: String,
+}
+
+/// Form of the log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Coloured text and live progress on a terminal, else plain text.
+    Auto,
+    /// Plain text, a line an event, no progress.
+    Text,
+    /// A JSON object a line.
+    Json,
+}
+
+impl LogArgs {
+    /// Whether progress may be drawn: a person watches, and no form of logs was asked for.
+    pub fn progress(&self) -> bool {
+        self.log_format == LogFormat::Auto && std::io::stderr().is_terminal()
+    }
+}
+
+/// Reads the command line, runs the command and says how it ended. The whole program.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version come this way too. Nothing is left to say when printing fails.
+            let asked_for = !error.use_stderr();
+            drop(error.print());
+            return if asked_for {
+                ExitCode::Ok
+            } else {
+                ExitCode::Usage
+            };
+        }
+    };
+    dispatch(cli)
+}
+
+/// Runs a command.
+pub fn dispatch(cli: Cli) -> ExitCode {
+    log::start(&cli.log);
+    match cli.command {
+        Command::Run(args) => commands::run(&args, &cli.log),
+        Command::Check(args) => commands::check(&args),
+        Command::Verify(args) => commands::verify(&args),
+        Command::Completion { shell } => {
+            let mut command = Cli::command();
+            clap_complete::generate(shell, &mut command, "headwater", &mut std::io::stdout());
+            ExitCode::Ok
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,17 @@
+//! End to end against real parts: a MySQL server, the `headwater` program, and readers of the
+//! lake that we did not write. One program, since linking is slow.
+//!
+//! What it needs is set up by `make test`; `support` starts and ends the servers.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+mod bad_input;
+mod conformance;
+mod consistent_cut;
+mod exactness;
+mod self_check;
+mod support;

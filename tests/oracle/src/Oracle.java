@@ -1,0 +1,133 @@
+import com.sun.net.httpserver.HttpServer;
+import java.io.*;
+import java.net.InetSocketAddress;
+import java.nio.charset.StandardCharsets;
+import java.util.*;
+import java.util.concurrent.Executors;
+import org.apache.paimon.fs.Path;
+import org.apache.paimon.fs.local.LocalFileIO;
+import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.DeserializationFeature;
+import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
+import org.apache.paimon.table.FileStoreTable;
+import org.apache.paimon.table.FileStoreTableFactory;
+
+/** Java Paimon as a reader, writer and checker that Headwater's authors did not write; the verbs are in oracle.sh. */
+public final class Oracle {
+    static final ObjectMapper JSON = new ObjectMapper().enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS);
+    private static final Set<String> SWITCHES = Set.of("full", "all", "meta");
+
+    interface Sink<T> {
+        void accept(T item) throws Exception;
+    }
+
+    /** One call: WAREHOUSE DB.TABLE and options, lines in, lines out. */
+    static final class Call {
+        final List<String> words = new ArrayList<>();
+        final Map<String, String> options = new HashMap<>();
+        final Map<String, String> table = new HashMap<>();
+        final BufferedReader in;
+        final Sink<String> out;
+
+        Call(List<String> args, BufferedReader in, Sink<String> out) {
+            this.in = in;
+            this.out = out;
+            for (Iterator<String> it = args.iterator(); it.hasNext(); ) {
+                String arg = it.next();
+                if (!arg.startsWith("--")) {
+                    words.add(arg);
+                    continue;
+                }
+                String name = arg.substring(2), value = SWITCHES.contains(name) ? "" : it.next();
+                if (name.equals("opt")) table.put(value.split("=", 2)[0], value.split("=", 2)[1]);
+                else options.put(name, value);
+            }
+        }
+
+        boolean has(String name) {
+            return options.containsKey(name);
+        }
+
+        Long number(String name) {
+            return has(name) ? Long.valueOf(options.get(name)) : null;
+        }
+
+        FileStoreTable table() {
+            String[] name = words.get(1).split("\\.", 2);
+            if (has("snapshot")) table.put("scan.snapshot-id", options.get("snapshot"));
+            return FileStoreTableFactory.create(LocalFileIO.create(), new Path(new Path(words.get(0), name[0] + ".db"), name[1])).copy(table);
+        }
+    }
+
+    /** Whether the answer is good: false is a difference or a problem found. */
+    static boolean run(String verb, Call call) throws Exception {
+        switch (verb) {
+            case "read": Reading.read(call); return true;
+            case "hash": Reading.hash(call); return true;
+            case "diff": return Reading.diff(call);
+            case "stream": Reading.stream(call); return true;
+            case "info": Reading.info(call); return true;
+            case "files": Reading.files(call); return true;
+            case "fsck": return Fsck.run(call);
+            case "create": Writing.create(call); return true;
+            case "write": Writing.write(call); return true;
+            case "compact": Writing.compact(call); return true;
+            case "vectors": Writing.vectors(call); return true;
+            default: throw new IllegalArgumentException("no verb " + verb);
+        }
+    }
+
+    /** POST /verb; the body's first line is a JSON array of arguments, what follows is the input. 200, 409 (found something), 500. */
+    private static void serve(int port) throws IOException, InterruptedException {
+        HttpServer server = HttpServer.create(new InetSocketAddress("127.0.0.1", port), 64);
+        server.setExecutor(Executors.newFixedThreadPool(2));
+        server.createContext("/", exchange -> {
+            ByteArrayOutputStream body = new ByteArrayOutputStream();
+            Writer writer = new OutputStreamWriter(body, StandardCharsets.UTF_8);
+            int status = 200;
+            try {
+                BufferedReader in = new BufferedReader(new InputStreamReader(exchange.getRequestBody(), StandardCharsets.UTF_8));
+                List<String> args = new ArrayList<>();
+                JSON.readTree(in.readLine()).forEach(arg -> args.add(arg.asText()));
+                String verb = exchange.getRequestURI().getPath().substring(1);
+                if (!run(verb, new Call(args, in, line -> writer.append(line).append('\n')))) status = 409;
+            } catch (Throwable e) {
+                status = 500;
+                writer.append(failure(e)).append('\n');
+            }
+            writer.flush();
+            exchange.sendResponseHeaders(status, body.size() == 0 ? -1 : body.size());
+            body.writeTo(exchange.getResponseBody());
+            exchange.close();
+        });
+        server.start();
+        System.out.println(server.getAddress().getPort());
+        while (System.in.read() >= 0) { }   // ends with whoever holds the other end of its input
+        System.exit(0);
+    }
+
+    private static String failure(Throwable e) {
+        StringBuilder text = new StringBuilder("error: ").append(e);
+        for (Throwable cause = e.getCause(); cause != null; cause = cause.getCause()) text.append("; caused by ").append(cause);
+        if (System.getenv("ORACLE_TRACE") != null) e.printStackTrace();
+        return text.toString();
+    }
+
+    static JsonNode json(String text) throws IOException {
+        return JSON.readTree(text);
+    }
+
+    public static void main(String[] args) throws Exception {
+        if (args[0].equals("serve")) serve(Integer.parseInt(args[1]));
+        PrintStream out = new PrintStream(new BufferedOutputStream(new FileOutputStream(FileDescriptor.out), 1 << 16), false, StandardCharsets.UTF_8);
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        int status = 2;
+        try {
+            status = run(args[0], new Call(Arrays.asList(args).subList(1, args.length), in, out::println)) ? 0 : 1;
+        } catch (Throwable e) {
+            System.err.println(failure(e));
+        }
+        out.flush();
+        System.exit(status);
+    }
+}

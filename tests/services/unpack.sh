@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# unpack.sh DEST: MySQL's server and client from the packages of Debian or Ubuntu, with every library they need (the
+# C library too), unpacked into DEST without root and without touching the host. DEST/tools/{mysqld,mysql,mysqlbinlog}
+# start them. Debian stable has no MySQL: there the packages come from sid. Ubuntu's come from its configured sources.
+set -euo pipefail
+dest=$1 apt=$1.apt
+programs=(mysqld mysql mysqlbinlog)
+die() { echo "unpack.sh: $*" >&2; exit 1; }
+
+[[ ! -f $dest/.done ]] || exit 0
+mkdir -p "$apt"/{lists/partial,archives/partial,none}
+exec 9>"$apt/lock"
+flock 9
+[[ ! -f $dest/.done ]] || exit 0
+echo "MySQL: unpacking packages into $dest (once)"
+
+# apt with its own state: nothing counts as installed, so it works out the whole closure.
+. /etc/os-release
+case " ${ID:-} ${ID_LIKE:-} " in
+*' ubuntu '*) sources=/etc/apt/sources.list parts=/etc/apt/sources.list.d ;;
+*' debian '*)
+  mirror=$(sed -n 's/^URIs: *\([^ ]*debian\)\/\{0,1\} *$/\1/p; s/^deb .*\(https\{0,1\}:[^ ]*debian\)\/\{0,1\} .*/\1/p' \
+    /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list /etc/apt/sources.list 2>/dev/null | head -1 || true)
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${mirror:-http://deb.debian.org/debian} sid main" >"$apt/sources.list"
+  sources=$apt/sources.list parts=$apt/none
+  ;;
+*) die "${ID:-this system} is neither Debian nor Ubuntu: install MySQL 8 or 9, so that mysqld and mysql are on PATH" ;;
+esac
+: >"$apt/status"
+cat >"$apt/apt.conf" <<CONF
+Dir::Etc::sourcelist "$sources"; Dir::Etc::sourceparts "$parts"; Dir::Etc::preferencesparts "$apt/none";
+Dir::State "$apt"; Dir::State::lists "$apt/lists"; Dir::State::status "$apt/status";
+Dir::Cache "$apt"; Dir::Cache::archives "$apt/archives";
+APT::Install-Recommends "0"; Acquire::Languages "none"; Acquire::Retries "3"; APT::Sandbox::User "root";
+Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
+CONF
+export APT_CONFIG=$apt/apt.conf LC_ALL=C
+apt-get -qq update || die "the package lists cannot be fetched"
+newest() { apt-cache pkgnames "$1" | grep -E "^$1(-[0-9.]+)?$" | sort -V | tail -1; }
+server=$(newest mysql-server-core) client=$(newest mysql-client-core)
+[[ -n $server && -n $client ]] || die "the package sources have no MySQL server: install MySQL 8 or 9, so that mysqld is on PATH"
+
+# Of the closure only libraries and what was asked for: the rest serves installation scripts.
+mapfile -t wanted < <(apt-get install -s "$server" "$client" | sed -n 's/^Inst \([^ ]*\) (\([^ ]*\) .*/\1=\2/p' |
+  grep -E '^(lib|mysql-(server|client)-core)' | grep -vE '^lib(perl|pam|systemd-shared|[a-z-]*-perl=)')
+[[ ${#wanted[@]} -gt 5 ]] || die "apt cannot work out what $server needs"
+(cd "$apt/archives" && apt-get -qq download "${wanted[@]}") || die "the packages cannot be fetched"
+rm -rf "$dest.new"
+mkdir -p "$dest.new/tools"
+for deb in "$apt"/archives/*.deb; do dpkg-deb -x "$deb" "$dest.new"; done
+rm -rf "$dest.new"/usr/share/{doc,man,locale,lintian,bug} "$apt"
+
+# A program starts through its own loader, told where its libraries are.
+loader=$(cd "$dest.new" && find . \( -name 'ld-linux-*.so.*' -o -name 'ld64.so.*' \) | sort | tail -1)
+libraries=$(cd "$dest.new" && find . -name '*.so*' -path '*/lib/*' ! -path '*/plugin/*' ! -path '*/gconv/*' -printf '%h\n' | sort -u)
+for program in "${programs[@]}"; do
+  file=$(cd "$dest.new" && find ./usr/bin ./usr/sbin -name "$program" -type f | head -1)
+  [[ -n $file ]] || die "$program is not in the packages"
+  {
+    echo '#!/bin/sh'
+    echo 'top=$(cd "$(dirname "$0")/.." && pwd)'
+    printf 'exec "$top/%s" --library-path "%s" "$top/%s" "$@"\n' "$loader" \
+      "$(printf '%s\n' "$libraries" | sed 's#^#$top/#' | paste -sd:)" "$file"
+  } >"$dest.new/tools/$program"
+  chmod +x "$dest.new/tools/$program"
+done
+rm -rf "$dest"
+mv "$dest.new" "$dest"
+"$dest/tools/mysqld" --version >&2 || die "the unpacked server does not run"
+touch "$dest/.done"

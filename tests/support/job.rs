@@ -1,0 +1,220 @@
+//! The `headwater` program as a child of a test.
+
+use std::{
+    fs::File,
+    path::PathBuf,
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+use super::{Database, Lake, Server, mysql::unique};
+
+/// A job file in the making: a Flink CDC pipeline file, and keys of ours.
+#[derive(Debug, Clone)]
+pub struct JobFile {
+    source: Vec<(String, String)>,
+    sink: Vec<(String, String)>,
+    tail: String,
+    name: String,
+}
+
+impl JobFile {
+    /// All tables of a database into the lake, with small chunks and quick checkpoints.
+    pub fn new(server: &Server, database: &Database, lake: &Lake) -> Self {
+        let pair = |key: &str, value: String| (key.to_owned(), value);
+        Self {
+            source: vec![
+                pair("hostname", server.host.clone()),
+                pair("port", server.port.to_string()),
+                pair("username", server.user.clone()),
+                pair("password", server.password.clone()),
+                pair("tables", format!("{}.\\.*", database.name)),
+                pair("server-id", (100_000 + unique()).to_string()),
+                pair("scan.incremental.snapshot.chunk.size", "97".into()),
+            ],
+            sink: vec![
+                pair("catalog.properties.metastore", "filesystem".into()),
+                pair("catalog.properties.warehouse", lake.warehouse()),
+                // The tests look at every checkpoint.
+                pair(
+                    "table.properties.snapshot.num-retained.max",
+                    "100000".into(),
+                ),
+                pair(
+                    "table.properties.snapshot.num-retained.min",
+                    "100000".into(),
+                ),
+                pair("table.properties.bucket", "2".into()),
+            ],
+            tail: "checkpoint:\n  interval: 400ms\nserver:\n  listen: \"off\"\n".into(),
+            name: "test".into(),
+        }
+    }
+
+    fn set(pairs: &mut Vec<(String, String)>, key: &str, value: &str) {
+        pairs.retain(|(name, _)| name != key);
+        pairs.push((key.to_owned(), value.to_owned()));
+    }
+
+    /// Sets a key of the source.
+    pub fn source(mut self, key: &str, value: &str) -> Self {
+        Self::set(&mut self.source, key, value);
+        self
+    }
+
+    /// Sets a key of the sink.
+    pub fn sink(mut self, key: &str, value: &str) -> Self {
+        Self::set(&mut self.sink, key, value);
+        self
+    }
+
+    /// Adds lines at the end of the file.
+    pub fn with(mut self, text: &str) -> Self {
+        self.tail.push_str(text);
+        self
+    }
+
+    /// The file's text.
+    pub fn text(&self) -> String {
+        let block = |pairs: &[(String, String)]| -> String {
+            pairs
+                .iter()
+                .map(|(key, value)| format!("  {key}: \"{}\"\n", value.replace('\\', "\\\\")))
+                .collect()
+        };
+        format!(
+            "source:\n  type: mysql\n{}\nsink:\n  type: paimon\n{}\npipeline:\n  name: {}\n\n{}",
+            block(&self.source),
+            block(&self.sink),
+            self.name,
+            self.tail
+        )
+    }
+
+    /// Writes it into the lake's folder.
+    pub fn write(&self, lake: &Lake) -> PathBuf {
+        let path = lake.folder().join(format!("job-{}.yaml", unique()));
+        std::fs::write(&path, self.text()).unwrap();
+        path
+    }
+}
+
+/// A running `headwater`; killed when dropped.
+#[derive(Debug)]
+pub struct Headwater {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Headwater {
+    /// `headwater run` of a job file.
+    pub fn run(job: &JobFile, lake: &Lake) -> Self {
+        Self::start("run", job, lake, None)
+    }
+
+    /// As [`Headwater::run`], aborting itself at a named point.
+    pub fn run_until(job: &JobFile, lake: &Lake, failpoint: &str) -> Self {
+        Self::start("run", job, lake, Some(failpoint))
+    }
+
+    /// Any verb of the program that takes a job file.
+    pub fn start(verb: &str, job: &JobFile, lake: &Lake, failpoint: Option<&str>) -> Self {
+        let log = lake.folder().join(format!("log-{}", unique()));
+        let file = File::create(&log).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
+        command
+            .arg(verb)
+            .arg(job.write(lake))
+            .current_dir(lake.folder())
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().unwrap())
+            .stderr(file);
+        if let Some(name) = failpoint {
+            command.env("HEADWATER_FAILPOINT", name);
+        }
+        Self {
+            child: command.spawn().unwrap(),
+            log,
+        }
+    }
+
+    /// Everything it has printed so far.
+    pub fn output(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap()).into_owned()
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// SIGKILL.
+    pub fn kill9(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits for its end.
+    pub async fn ended(&mut self, limit: Duration) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(
+                start.elapsed() < limit,
+                "still running after {limit:?}:\n{}",
+                self.output()
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// SIGTERM: a last checkpoint and exit code 0.
+    pub async fn stop(mut self) {
+        assert!(
+            self.is_running(),
+            "it had ended by itself:\n{}",
+            self.output()
+        );
+        let pid = self.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-TERM", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        let status = self.ended(Duration::from_secs(60)).await;
+        assert!(status.success(), "{status} on SIGTERM:\n{}", self.output());
+    }
+
+    /// Waits until it has ended with an error; the message must hold every one of `words`
+    /// (without regard to case). Returns the output.
+    pub async fn fails_naming(mut self, words: &[&str]) -> String {
+        let status = self.ended(Duration::from_secs(60)).await;
+        let output = self.output();
+        assert!(!status.success(), "it ended well:\n{output}");
+        assert!(
+            !output.contains("panicked"),
+            "a panic is no message:\n{output}"
+        );
+        for word in words {
+            assert!(
+                output.to_lowercase().contains(&word.to_lowercase()),
+                "{word:?} is not in the message:\n{output}"
+            );
+        }
+        output
+    }
+}
+
+impl Drop for Headwater {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("--- output of headwater\n{}", self.output());
+        }
+    }
+}
