@@ -89,25 +89,15 @@ impl Lease {
     /// Who runs the job now, when somebody does: at once for a process of this machine, else after
     /// watching for a renewal.
     pub async fn holder(state: &StateStore) -> Result<Option<Self>, StateError> {
-        let path = state.path(NAME);
-        let Some(first) = state.read::<Self>(&path).await? else {
+        let Some(first) = Self::read(state).await?.filter(Self::may_be_held) else {
             return Ok(None);
         };
-        if first.is_gone() {
-            return Ok(None);
-        }
         if first.is_here() {
             return Ok(Some(first));
         }
         sleep(RENEW + Duration::from_secs(1)).await;
-        let now = state.read::<Self>(&path).await?;
+        let now = Self::read(state).await?;
         Ok(now.filter(|now| *now != first && !now.released))
-    }
-
-    /// True when it can be told at once that nobody holds the lease.
-    pub async fn is_free(state: &StateStore) -> Result<bool, StateError> {
-        let lease = state.read::<Self>(&state.path(NAME)).await?;
-        Ok(lease.is_none_or(|lease| lease.is_gone()))
     }
 
     /// Writes the lease once more.
@@ -172,6 +162,7 @@ mod tests {
         let mut mine = Lease::mine(1);
         mine.renew(&state).await.unwrap();
         assert!(Lease::wait_free(&state).await.unwrap().is_err(), "this process lives");
+        assert!(Lease::holder(&state).await.unwrap().is_some(), "this process lives");
 
         mine.started += 1;
         mine.renew(&state).await.unwrap();
@@ -189,7 +180,9 @@ mod tests {
             }
         });
         assert!(Lease::wait_free(&state).await.unwrap().is_err(), "renewed elsewhere");
+        assert!(Lease::holder(&state).await.unwrap().is_some(), "renewed elsewhere");
         renewing.abort();
         assert!(Lease::wait_free(&state).await.unwrap().is_ok(), "not renewed for long");
+        assert!(Lease::holder(&state).await.unwrap().is_none(), "not renewed for long");
     }
 }

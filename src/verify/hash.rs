@@ -109,3 +109,73 @@ impl RowHasher {
 fn cannot_hash(table: &TableName, error: ArrowError) -> JobError {
     JobError::Internal(format!("cannot hash rows of {table}: {error}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Int64Array, StringArray};
+    use headwater_connectors::{Column, DataType};
+
+    use super::*;
+
+    fn hasher() -> RowHasher {
+        let column = |name: &str, data_type| Column {
+            name: name.into(),
+            data_type,
+            nullable: true,
+            comment: None,
+            source_type: "x".into(),
+        };
+        RowHasher::new(&TableSchema {
+            name: TableName::new("d", "t"),
+            version: 0,
+            columns: vec![
+                column("a", DataType::String),
+                column("b", DataType::String),
+                column("c", DataType::BigInt),
+            ],
+            primary_key: vec!["c".into(), "a".into()],
+            comment: None,
+        })
+        .unwrap()
+    }
+
+    fn rows(names: [&str; 3], a: &[Option<&str>], b: &[Option<&str>], c: &[i64]) -> RecordBatch {
+        let columns: [ArrayRef; 3] = [
+            Arc::new(StringArray::from_iter(a)),
+            Arc::new(StringArray::from_iter(b)),
+            Arc::new(Int64Array::from(c.to_vec())),
+        ];
+        RecordBatch::try_from_iter(names.into_iter().zip(columns)).unwrap()
+    }
+
+    fn hashes(batch: &RecordBatch) -> Vec<u128> {
+        let hasher = hasher();
+        hasher.rows(&hasher.bind(batch).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn values_do_not_run_into_each_other() {
+        let a = [Some("x"), Some("xy"), Some(""), None, Some("x ")];
+        let b = [Some("yz"), Some("z"), None, Some(""), Some("yz")];
+        let mut found = hashes(&rows(["a", "b", "c"], &a, &b, &[1; 5]));
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found.len(), 5);
+    }
+
+    #[test]
+    fn columns_are_bound_by_name_and_the_key_is_the_keys_columns() {
+        let here = rows(["a", "b", "c"], &[Some("x")], &[Some("y")], &[7]);
+        // The same row, columns in another order.
+        let there = rows(["b", "a", "c"], &[Some("y")], &[Some("x")], &[7]);
+        assert_eq!(hashes(&here), hashes(&there));
+        let hasher = hasher();
+        let other = rows(["a", "b", "c"], &[Some("x")], &[Some("changed")], &[7]);
+        let keys = |batch: &RecordBatch| hasher.keys(&hasher.bind(batch).unwrap()).unwrap();
+        assert_eq!(keys(&here), keys(&other));
+        assert_ne!(hashes(&here), hashes(&other));
+        let lacking = rows(["a", "z", "c"], &[None], &[None], &[7]);
+        let error = hasher.bind(&lacking).unwrap_err().to_string();
+        assert!(error.contains("column b"), "{error}");
+    }
+}

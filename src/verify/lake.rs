@@ -1,10 +1,9 @@
 //! The lake's rows at a snapshot.
 
-use async_trait::async_trait;
-use futures::{StreamExt, TryStreamExt, stream, stream::BoxStream};
-use headwater_paimon::Catalog;
-
 use arrow_array::RecordBatch;
+use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt, stream::BoxStream};
+use headwater_paimon::Catalog;
 
 use crate::{
     checkpoint::TableState,
@@ -37,13 +36,9 @@ impl Lake for Catalog {
             .await?
             .ok_or_else(|| gone(format!("has no snapshot {snapshot} any more")))?;
         let splits = table.scan(&snapshot).await?;
-        Ok(splits
-            .into_iter()
-            .map(|split| {
-                let table = table.clone();
-                let opened = async move { table.read_bucket(split, None).await };
-                stream::once(opened).try_flatten().map_err(JobError::from).boxed()
-            })
-            .collect())
+        splits
+            .iter()
+            .map(|split| Ok(table.read_bucket(split, None)?.map_err(JobError::from).boxed()))
+            .collect()
     }
 }

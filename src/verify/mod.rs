@@ -217,7 +217,8 @@ impl Verifier<'_> {
     }
 
     async fn job_has_ended(&self) -> Result<bool> {
-        Ok(Lease::is_free(self.state).await?)
+        let lease = Lease::read(self.state).await?;
+        Ok(lease.is_none_or(|lease| !lease.may_be_held()))
     }
 
     /// Chunks of one table read at the same time.
