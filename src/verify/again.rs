@@ -231,7 +231,7 @@ async fn look_up_table(source: &dyn Source, table: &Open) -> Result<Values> {
 async fn look_in_lake(verifier: &Verifier<'_>, open: &[Open], cut: &Cut) -> Result<Vec<Values>> {
     stream::iter(open)
         .map(|table| async move {
-            let snapshot = cut.marker.snapshots.get(&table.state.sink_name());
+            let snapshot = cut.marker.snapshots.get(&table.state.sink.to_string());
             let (Some(snapshot), false) = (snapshot, table.keys.is_empty()) else {
                 return Ok(Values::new());
             };

@@ -26,10 +26,10 @@ impl Lake for Catalog {
         let gone = |what: String| {
             JobError::Definite(format!(
                 "the sink table {} {what}, though the job's checkpoint names it",
-                state.sink_name()
+                state.sink
             ))
         };
-        let table = self.table(&state.sink_database, &state.sink_table).await?;
+        let table = self.table(&state.sink.database, &state.sink.table).await?;
         let table = table.ok_or_else(|| gone("is gone".to_owned()))?;
         let snapshot = table
             .snapshot(snapshot)

@@ -298,7 +298,7 @@ impl Verifier<'_> {
             memory_rows: (self.options.memory_rows / TABLES_AT_ONCE).max(1),
             budget,
         };
-        let snapshot_of = |cut: &Cut| cut.marker.snapshots.get(&state.sink_name()).copied();
+        let snapshot_of = |cut: &Cut| cut.marker.snapshots.get(&state.sink.to_string()).copied();
         let sums = reading.sums(snapshot_of(cut)).await?;
         // The source has moved on meanwhile, and so has the lake of a running job.
         let snapshot = match running {
@@ -372,7 +372,7 @@ impl Verifier<'_> {
 
 /// A verdict with nothing counted yet.
 fn verdict_of(name: &TableName, state: Option<&TableState>, cut: &Cut) -> TableVerdict {
-    let sink = state.map(TableState::sink_name).unwrap_or_default();
+    let sink = state.map(|state| state.sink.to_string()).unwrap_or_default();
     TableVerdict {
         source: name.to_string(),
         checkpoint: cut.record.number,

@@ -286,8 +286,7 @@ impl Bench {
             floor: None,
             tables: vec![TableState {
                 source: schema().name.clone(),
-                sink_database: "lake".into(),
-                sink_table: "items".into(),
+                sink: TableName::new("lake", "items"),
                 snapshot_sequence: 0,
                 last_commit: Some(number),
                 splits: vec![SplitState { split, rows: 0, done }],
