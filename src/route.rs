@@ -63,11 +63,11 @@ pub enum RouteError {
     )]
     Merged {
         /// The sink table.
-        sink: TableName,
+        sink: Box<TableName>,
         /// One source table.
-        first: TableName,
+        first: Box<TableName>,
         /// The other.
-        second: TableName,
+        second: Box<TableName>,
     },
 }
 
@@ -233,9 +233,9 @@ impl Router {
                     && first != table
                 {
                     return Err(RouteError::Merged {
-                        sink: sink.clone(),
-                        first: first.clone(),
-                        second: table.clone(),
+                        sink: Box::new(sink.clone()),
+                        first: Box::new(first.clone()),
+                        second: Box::new(table.clone()),
                     });
                 }
             }

@@ -15,27 +15,35 @@
 )]
 
 mod avro;
+pub mod binary_row;
+pub mod bucket;
+pub mod bulk;
 pub mod catalog;
 pub mod commit;
+pub mod data_file;
 pub mod data_file_meta;
 pub mod data_type;
 pub mod error;
 pub mod manifest;
 pub mod manifest_list;
 mod partition;
-pub mod read;
+pub mod partition_folder;
+mod placement;
 mod row_view;
 pub mod schema;
 pub mod snapshot;
+pub mod stats;
 mod storage;
 pub mod table;
+pub mod write_buffer;
 
+pub use bulk::BulkWriter;
 pub use catalog::Catalog;
 pub use commit::{CommitOutcome, CommitRequest, Expect, LiveFile, TableCommitter};
 pub use data_file_meta::{CommitMessage, DataFileMeta, SimpleStats};
 pub use data_type::{DataField, DataType};
 pub use error::{Error, Result};
-pub use read::Split;
 pub use schema::Schema;
 pub use snapshot::{CommitKind, PaimonSnapshot};
 pub use table::Table;
+pub use write_buffer::{WriteBuffer, WriteSettings};

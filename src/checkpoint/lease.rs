@@ -161,12 +161,21 @@ mod tests {
 
         let mut mine = Lease::mine(1);
         mine.renew(&state).await.unwrap();
-        assert!(Lease::wait_free(&state).await.unwrap().is_err(), "this process lives");
-        assert!(Lease::holder(&state).await.unwrap().is_some(), "this process lives");
+        assert!(
+            Lease::wait_free(&state).await.unwrap().is_err(),
+            "this process lives"
+        );
+        assert!(
+            Lease::holder(&state).await.unwrap().is_some(),
+            "this process lives"
+        );
 
         mine.started += 1;
         mine.renew(&state).await.unwrap();
-        assert!(Lease::wait_free(&state).await.unwrap().is_ok(), "that process is gone");
+        assert!(
+            Lease::wait_free(&state).await.unwrap().is_ok(),
+            "that process is gone"
+        );
 
         mine.host = "elsewhere".into();
         mine.renew(&state).await.unwrap();
@@ -179,10 +188,22 @@ mod tests {
                 }
             }
         });
-        assert!(Lease::wait_free(&state).await.unwrap().is_err(), "renewed elsewhere");
-        assert!(Lease::holder(&state).await.unwrap().is_some(), "renewed elsewhere");
+        assert!(
+            Lease::wait_free(&state).await.unwrap().is_err(),
+            "renewed elsewhere"
+        );
+        assert!(
+            Lease::holder(&state).await.unwrap().is_some(),
+            "renewed elsewhere"
+        );
         renewing.abort();
-        assert!(Lease::wait_free(&state).await.unwrap().is_ok(), "not renewed for long");
-        assert!(Lease::holder(&state).await.unwrap().is_none(), "not renewed for long");
+        assert!(
+            Lease::wait_free(&state).await.unwrap().is_ok(),
+            "not renewed for long"
+        );
+        assert!(
+            Lease::holder(&state).await.unwrap().is_none(),
+            "not renewed for long"
+        );
     }
 }

@@ -5,7 +5,11 @@ mod exit;
 mod log;
 mod service;
 
-use std::{io::IsTerminal, path::PathBuf, time::Duration};
+use std::{
+    io::{IsTerminal, Write},
+    path::PathBuf,
+    time::Duration,
+};
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
@@ -180,8 +184,10 @@ pub fn dispatch(cli: Cli) -> ExitCode {
         Command::Check(args) => commands::check(&args),
         Command::Verify(args) => commands::verify(&args),
         Command::Completion { shell } => {
-            let mut command = Cli::command();
-            clap_complete::generate(shell, &mut command, "headwater", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "headwater", &mut script);
+            // A reader that has seen enough closes the pipe; that is no error of ours.
+            drop(std::io::stdout().write_all(&script));
             ExitCode::Ok
         }
     }

@@ -240,6 +240,13 @@ impl Reader {
 
     /// `include.schema.changes` without `exclude.schema.changes`.
     fn schema_changes(&mut self) -> BTreeSet<SchemaChangeKind> {
+        for name in ["include.schema.changes", "exclude.schema.changes"] {
+            let group = self.settings.groups.get(&Section::Sink);
+            if let Some(mark) = group.and_then(|group| group.get(name)).map(|s| s.mark) {
+                let key = Section::Sink.path(name);
+                self.settings.warn(key, mark, key::BEHAVIOUR);
+            }
+        }
         let mut wanted = self.change_list("include.schema.changes");
         if wanted.is_empty() {
             wanted = text::schema_change("all").unwrap_or_default();

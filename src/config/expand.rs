@@ -1,6 +1,8 @@
 //! `${VAR}`, `${VAR:-default}` and `${file:/path}` in values. `$${` stands for a plain `${`;
 //! `$1` is left alone, routes need it.
 
+use std::{fs::File, io::Read, path::Path};
+
 /// The largest file that `${file:…}` reads, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
@@ -22,16 +24,34 @@ impl Environment for ProcessEnvironment {
     }
 
     fn file(&self, path: &str) -> Result<String, String> {
-        let size = std::fs::metadata(path)
-            .map_err(|error| error.to_string())?
-            .len();
-        if size > FILE_BYTES_MAX {
-            return Err(format!(
-                "it has {size} bytes, at most {FILE_BYTES_MAX} are read"
-            ));
-        }
-        std::fs::read_to_string(path).map_err(|error| error.to_string())
+        read_bounded(Path::new(path), FILE_BYTES_MAX)
     }
+}
+
+/// No variables and no files.
+pub(crate) struct NoEnvironment;
+
+impl Environment for NoEnvironment {
+    fn variable(&self, _: &str) -> Option<String> {
+        None
+    }
+
+    fn file(&self, _: &str) -> Result<String, String> {
+        Err("no file is read here".to_owned())
+    }
+}
+
+/// The text of a file of at most `bytes_max` bytes. Its size is not asked for: a device or a pipe
+/// has none.
+pub(crate) fn read_bounded(path: &Path, bytes_max: u64) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes))
+        .map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(format!("it has more than {bytes_max} bytes"));
+    }
+    String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
 }
 
 /// Expands a value. Errors say what is wrong, without any value.

@@ -10,6 +10,7 @@ mod property;
 use super::value;
 
 pub(crate) use job::counterpart;
+pub(crate) use pipeline::BEHAVIOUR;
 pub(crate) use property::{Property, property};
 
 /// The part of a job file that a key stands in.
@@ -335,7 +336,7 @@ pub(crate) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> O
 }
 
 /// Characters to insert, delete or replace to make one text the other.
-fn distance(left: &str, right: &str) -> usize {
+pub(crate) fn distance(left: &str, right: &str) -> usize {
     // A text from a file may be long; no known name is.
     if left.len() > 128 {
         return usize::MAX;

@@ -22,7 +22,7 @@ mod tests;
 
 use std::path::Path;
 
-use expand::{Environment, ProcessEnvironment};
+use expand::{Environment, NoEnvironment, ProcessEnvironment};
 
 pub use job_file::{
     Checkpoint, JobFile, Limits, MysqlSource, PaimonSink, Pipeline, Route, RouteMode, RuntimeMode,
@@ -37,17 +37,19 @@ use problem::SourceText;
 /// anything in it is wrong or not supported yet.
 pub fn load(path: &Path) -> Result<JobFile, ConfigError> {
     let file = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|error| ConfigError {
+    let text = expand::read_bounded(path, yaml::FILE_BYTES_MAX).map_err(|reason| ConfigError {
         file: file.clone(),
         problems: vec![SourceText::general(format!(
-            "the job file cannot be read: {error}"
+            "the job file cannot be read: {reason}"
         ))],
     })?;
-    let text = String::from_utf8(bytes).map_err(|_| ConfigError {
-        file: file.clone(),
-        problems: vec![SourceText::general("the job file is not UTF-8 text")],
-    })?;
     parse(&file, &text, &ProcessEnvironment)
+}
+
+/// Reads the text of a job file without variables and files: `${VAR}` is an error unless it has a
+/// default. For text that is not trusted.
+pub fn parse_isolated(file: &str, text: &str) -> Result<JobFile, ConfigError> {
+    parse(file, text, &NoEnvironment)
 }
 
 /// Reads a job file from its text. `file` is its name in messages; its stem names the job when

@@ -3,11 +3,17 @@
 
 use std::fmt;
 
+use super::key::distance;
+
 /// Words that mark a key as secret: the values of such keys are never shown.
-const SECRET_WORDS: [&str; 9] = [
+const SECRET_WORDS: [&str; 13] = [
     "password",
+    "passwort",
     "passwd",
+    "passphrase",
+    "pwd",
     "secret",
+    "private-key",
     "token",
     "credential",
     "apikey",
@@ -22,7 +28,9 @@ const SNIPPET_CHARS_MAX: usize = 160;
 /// Whether the value of a key of this name must never be shown.
 pub(crate) fn is_secret(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
-    SECRET_WORDS.iter().any(|word| key.contains(word))
+    let last_part = key.rsplit('.').next().unwrap_or_default();
+    // A misspelt key is told with its line; that line must not give the secret away.
+    SECRET_WORDS.iter().any(|word| key.contains(word)) || distance(last_part, "password") <= 3
 }
 
 /// A place in a job file.
@@ -188,17 +196,36 @@ fn guess_hidden(lines: &[String]) -> Vec<HiddenFrom> {
     hidden
 }
 
-/// Where the value of a secret key begins in a line; the line's end when no colon follows.
+/// Where the value of a secret key begins in a line; right behind the word when no colon follows.
 fn secret_column(line: &str) -> HiddenFrom {
+    if let Some((key, _)) = line.split_once(':') {
+        let name = key.trim_start_matches([' ', '-', '"', '\'', '{']);
+        if is_secret(name.trim_end_matches(['"', '\'', ' '])) {
+            return Some(column_behind(line, key.len() + 1));
+        }
+    }
     let lower = line.to_ascii_lowercase();
     let word = SECRET_WORDS
         .iter()
         .filter_map(|word| lower.find(word).map(|at| at + word.len()))
         .min()?;
     let rest = lower.get(word..)?;
-    let colon = rest.find([':', '=']).map_or(rest.len(), |at| at + 1);
-    let before = lower.get(..word + colon)?;
-    Some(before.chars().count() + 2)
+    let key_end = rest
+        .find(|c: char| !(c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | '"' | '\'')))
+        .unwrap_or(rest.len());
+    match rest.get(key_end..) {
+        Some(behind) if behind.starts_with([':', '=']) => {
+            Some(column_behind(line, word + key_end + 1))
+        }
+        _ => Some(column_behind(line, word)),
+    }
+}
+
+/// The column behind so many bytes of a line and the blanks that follow.
+fn column_behind(line: &str, bytes: usize) -> usize {
+    let (before, behind) = line.split_at_checked(bytes).unwrap_or((line, ""));
+    let blanks = behind.chars().take_while(|c| *c == ' ').count();
+    before.chars().count() + blanks + 1
 }
 
 /// Whether a line begins like `key:` or `- key:`.

@@ -11,7 +11,7 @@ use serde_saphyr::granit_parser::{
 use super::problem::{ConfigError, Mark, Problem, SourceText, is_secret};
 
 /// The largest job file, in bytes.
-const FILE_BYTES_MAX: usize = 1 << 20;
+pub(super) const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The deepest nesting of either kind of collection. A job file needs three.
 const DEPTH_MAX: usize = 24;
@@ -71,7 +71,7 @@ pub(crate) struct Document {
 /// document, too large or too deep a file.
 pub(crate) fn parse(file: &str, text: &str) -> Result<Document, ConfigError> {
     let mut source = SourceText::new(file, text);
-    if text.len() > FILE_BYTES_MAX {
+    if text.len() as u64 > FILE_BYTES_MAX {
         let message = format!(
             "the job file has {} bytes; at most {FILE_BYTES_MAX} are read",
             text.len()

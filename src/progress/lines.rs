@@ -9,7 +9,10 @@ use crate::verify::thousands;
 pub(super) fn table(line: &TableLine) -> String {
     let mut text = thousands(line.read);
     if line.estimated > 0 {
-        text.push_str(&format!(" of about {}", thousands(line.estimated.max(line.read))));
+        text.push_str(&format!(
+            " of about {}",
+            thousands(line.estimated.max(line.read))
+        ));
     }
     if line.read == 0 {
         text.push_str(" · waiting");
@@ -28,7 +31,10 @@ pub(super) fn rest(frame: &Frame, shown: usize) -> Option<String> {
     if hidden.is_empty() && frame.tables_done == 0 {
         return None;
     }
-    let mut parts = vec![format!("{} of {} tables read", frame.tables_done, frame.tables_all)];
+    let mut parts = vec![format!(
+        "{} of {} tables read",
+        frame.tables_done, frame.tables_all
+    )];
     if !hidden.is_empty() {
         let read: u64 = hidden.iter().map(|table| table.read).sum();
         let estimated: u64 = hidden.iter().map(|table| table.estimated).sum();
@@ -150,7 +156,10 @@ mod tests {
     #[test]
     fn lines_read_well() {
         let mut frame = frame();
-        assert_eq!(table(&frame.tables[0]), "500 of about 2,000 · 1,235 rows/s · 90 s left");
+        assert_eq!(
+            table(&frame.tables[0]),
+            "500 of about 2,000 · 1,235 rows/s · 90 s left"
+        );
         assert_eq!(table(&frame.tables[1]), "0 of about 10 · waiting");
         assert_eq!(table(&frame.tables[2]), "70 of about 70 · 1,235 rows/s");
         assert_eq!(
@@ -174,15 +183,27 @@ mod tests {
         });
         frame.retries = 2;
         assert!(stream(&frame).starts_with("changes     caught up · "));
-        assert_eq!(checkpoint(&frame), "checkpoint  12 · 3.4 s ago · took 140 ms · 4 tables");
+        assert_eq!(
+            checkpoint(&frame),
+            "checkpoint  12 · 3.4 s ago · took 140 ms · 4 tables"
+        );
         assert_eq!(trouble(&frame).unwrap(), "recovered   2 times so far");
         frame.last_error = Some("source: the network\nis gone".into());
-        assert_eq!(trouble(&frame).unwrap(), "trying again (2): source: the network is gone");
+        assert_eq!(
+            trouble(&frame).unwrap(),
+            "trying again (2): source: the network is gone"
+        );
     }
 
     #[test]
     fn spans() {
-        let cases = [(0, "0 s"), (9_940, "9.9 s"), (61_000, "61 s"), (125_000, "2 min"), (7_320_000, "2 h 2 min")];
+        let cases = [
+            (0, "0 s"),
+            (9_940, "9.9 s"),
+            (61_000, "61 s"),
+            (125_000, "2 min"),
+            (7_320_000, "2 h 2 min"),
+        ];
         for (millis, text) in cases {
             assert_eq!(span(Duration::from_millis(millis)), text);
         }

@@ -170,14 +170,19 @@ impl Meter {
         }
         tables.sort_by(|left, right| {
             let waits = |line: &TableLine| line.read == 0;
-            waits(left).cmp(&waits(right)).then_with(|| left.name.cmp(&right.name))
+            waits(left)
+                .cmp(&waits(right))
+                .then_with(|| left.name.cmp(&right.name))
         });
         let phase = match (view.tables.is_empty(), tables.is_empty()) {
             (true, _) => Phase::Starting,
             (false, false) => Phase::Snapshot,
             (false, true) => Phase::Stream,
         };
-        let committed = view.checkpoint.as_ref().map(|checkpoint| checkpoint.committed);
+        let committed = view
+            .checkpoint
+            .as_ref()
+            .map(|checkpoint| checkpoint.committed);
         Frame {
             phase,
             running: now.saturating_duration_since(view.began),
@@ -192,7 +197,8 @@ impl Meter {
             rows_per_second: self.rows.observe(now, tail.rows),
             log_bytes_per_second: self.bytes.observe(now, tail.bytes),
             position: tail.position,
-            checkpoint_age: committed.map_or(Duration::ZERO, |at| now.saturating_duration_since(at)),
+            checkpoint_age: committed
+                .map_or(Duration::ZERO, |at| now.saturating_duration_since(at)),
             checkpoint: view.checkpoint,
             retries: view.retries,
             last_error: view.last_error,
@@ -266,20 +272,31 @@ mod tests {
         for second in 0..=30 {
             let read = second * 1_000;
             let now = start + Duration::from_secs(second);
-            let tables = [("a", 90_000, read, false), ("b", 5, 0, false), ("c", 7, 7, true)];
+            let tables = [
+                ("a", 90_000, read, false),
+                ("b", 5, 0, false),
+                ("c", 7, 7, true),
+            ];
             frame = Some(meter.observe(now, 0, view(&tables), tail(read / 2, None), true));
         }
         let frame = frame.unwrap();
         assert_eq!(frame.phase, Phase::Snapshot);
         assert_eq!((frame.tables_done, frame.tables_all), (1, 3));
-        assert_eq!(frame.tables[0].name.table, "a", "what is read stands before what waits");
+        assert_eq!(
+            frame.tables[0].name.table, "a",
+            "what is read stands before what waits"
+        );
         assert!((frame.tables[0].per_second - 1_000.0).abs() < 1.0);
         assert_eq!(frame.tables[0].left.unwrap().as_secs(), 60);
         assert_eq!(frame.tables[1].left, None);
         assert!((frame.rows_per_second - 500.0).abs() < 1.0);
         assert!(frame.finished.is_empty(), "c was done before anyone looked");
 
-        let done = [("a", 90_000, 91_000, true), ("b", 5, 5, true), ("c", 7, 7, true)];
+        let done = [
+            ("a", 90_000, 91_000, true),
+            ("b", 5, 5, true),
+            ("c", 7, 7, true),
+        ];
         let end = start + Duration::from_secs(31);
         let frame = meter.observe(end, 0, view(&done), tail(15_000, None), true);
         assert_eq!(frame.phase, Phase::Stream);
@@ -296,14 +313,34 @@ mod tests {
         let start = Instant::now();
         let mut look = |ms: u64, rows, event, reported| {
             let now = start + Duration::from_millis(ms);
-            meter.observe(now, 10_000 + ms as i64, view(&[]), tail(rows, event), reported).lag
+            meter
+                .observe(
+                    now,
+                    10_000 + ms as i64,
+                    view(&[]),
+                    tail(rows, event),
+                    reported,
+                )
+                .lag
         };
         assert_eq!(look(0, 1, None, true), Lag::Unknown);
-        assert_eq!(look(500, 5, Some(9_000), true), Lag::Behind(Duration::from_millis(1_500)));
-        assert_eq!(look(1_000, 5, Some(9_000), true), Lag::Behind(Duration::from_millis(2_000)));
+        assert_eq!(
+            look(500, 5, Some(9_000), true),
+            Lag::Behind(Duration::from_millis(1_500))
+        );
+        assert_eq!(
+            look(1_000, 5, Some(9_000), true),
+            Lag::Behind(Duration::from_millis(2_000))
+        );
         assert_eq!(look(3_000, 5, Some(9_000), true), Lag::CaughtUp);
-        assert_eq!(look(3_500, 6, Some(13_400), true), Lag::Behind(Duration::from_millis(100)));
+        assert_eq!(
+            look(3_500, 6, Some(13_400), true),
+            Lag::Behind(Duration::from_millis(100))
+        );
         // Held up: nothing new, and no report.
-        assert_eq!(look(9_500, 6, Some(13_400), false), Lag::Behind(Duration::from_millis(6_100)));
+        assert_eq!(
+            look(9_500, 6, Some(13_400), false),
+            Lag::Behind(Duration::from_millis(6_100))
+        );
     }
 }

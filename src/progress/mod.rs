@@ -11,8 +11,8 @@ use std::{
 };
 
 use meter::{Frame, Meter};
-pub use screen::{Screen, ScreenWriter};
 use screen::Foot;
+pub use screen::{Screen, ScreenWriter};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -52,7 +52,13 @@ pub async fn show(status: Arc<Status>, mode: Mode, cancel: CancellationToken) {
         };
         let reported = reports.has_changed().unwrap_or(false);
         let tail = reports.borrow_and_update().clone();
-        let frame = meter.observe(Instant::now(), clock::now_ms(), status.view(), tail, reported);
+        let frame = meter.observe(
+            Instant::now(),
+            clock::now_ms(),
+            status.view(),
+            tail,
+            reported,
+        );
         for (table, rows) in &frame.finished {
             tracing::info!(%table, rows, "snapshot of the table read");
         }
@@ -83,7 +89,10 @@ fn log(frame: &Frame) {
         rows_per_second = frame.rows_per_second.round() as u64,
         log_bytes_per_second = frame.log_bytes_per_second.round() as u64,
         lag_ms = frame.lag.millis(),
-        checkpoint = frame.checkpoint.as_ref().map(|checkpoint| checkpoint.number),
+        checkpoint = frame
+            .checkpoint
+            .as_ref()
+            .map(|checkpoint| checkpoint.number),
         checkpoint_age_ms = frame.checkpoint_age.as_millis() as u64,
         retries = frame.retries,
         position = frame.position,

@@ -118,7 +118,8 @@ impl Foot {
         }
         while self.bars.len() < tables.len() {
             let before = self.rest.as_ref().unwrap_or(&self.stream);
-            self.bars.push(self.screen.insert_before(before, table_line()));
+            self.bars
+                .push(self.screen.insert_before(before, table_line()));
         }
         let width = tables
             .iter()
@@ -205,7 +206,9 @@ mod tests {
                         read_rows: if number == 1 { 50 } else { 0 },
                         done,
                     };
-                    inner.tables.insert(TableName::new("shop", format!("t{number}")), progress);
+                    inner
+                        .tables
+                        .insert(TableName::new("shop", format!("t{number}")), progress);
                 }
             });
             let now = start + Duration::from_secs(seconds);
@@ -213,13 +216,19 @@ mod tests {
         };
         foot.show(&frame(0, 2, false));
         let first = &foot.bars[0];
-        assert_eq!((first.prefix().as_str(), first.position(), first.length()), ("shop.t1", 50, Some(100)));
+        assert_eq!(
+            (first.prefix().as_str(), first.position(), first.length()),
+            ("shop.t1", 50, Some(100))
+        );
         assert_eq!(foot.bars[1].message(), "0 of about 100 · waiting");
         assert!(foot.rest.is_none());
         foot.show(&frame(1, 40, false));
         assert_eq!(foot.bars.len(), BARS);
         let rest = foot.rest.as_ref().unwrap().message();
-        assert!(rest.starts_with("0 of 40 tables read · 28 more: 0 of about 2,800"), "{rest}");
+        assert!(
+            rest.starts_with("0 of 40 tables read · 28 more: 0 of about 2,800"),
+            "{rest}"
+        );
         foot.show(&frame(2, 40, true));
         assert!(foot.bars.is_empty() && foot.rest.is_none() && foot.trouble.is_none());
     }

@@ -58,7 +58,9 @@ impl Budget {
     /// Takes one; false when none is left.
     fn take(&self) -> bool {
         let less = |left: usize| left.checked_sub(1);
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+        self.0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+            .is_ok()
     }
 }
 
@@ -146,7 +148,10 @@ impl TableReading<'_> {
         };
         let buckets = self.buckets(snapshot).await?;
         visit_buckets(buckets, workers, || looking(Task::KeepLake)).await?;
-        let mut looked = self.source.visit(&self.schema, || looking(Task::MatchSource)).await?;
+        let mut looked = self
+            .source
+            .visit(&self.schema, || looking(Task::MatchSource))
+            .await?;
         let extra = {
             let mut rows = lock(&rows);
             rows.retain(|_, row: &mut LakeRow| !row.met);
@@ -178,7 +183,9 @@ fn fitting(groups: &[(usize, u64)], rows: u64) -> usize {
 
 fn merged(visitors: Vec<Adding>) -> Groups {
     let mut all = Groups::new();
-    visitors.iter().for_each(|visitor| all.merge(&visitor.groups));
+    visitors
+        .iter()
+        .for_each(|visitor| all.merge(&visitor.groups));
     all
 }
 
@@ -347,7 +354,11 @@ mod tests {
         let groups = [(1, 5), (2, 5), (3, 1)];
         assert_eq!(fitting(&groups, 10), 2);
         assert_eq!(fitting(&groups, 100), 3);
-        assert_eq!(fitting(&groups, 2), 1, "one at least, or it would never end");
+        assert_eq!(
+            fitting(&groups, 2),
+            1,
+            "one at least, or it would never end"
+        );
         assert_eq!(fitting(&[], 2), 0);
     }
 }

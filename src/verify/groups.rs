@@ -87,7 +87,9 @@ mod tests {
         let rows = [(1, 10), (2, 20), (high, 30)];
         let (mut left, mut right) = (Groups::new(), Groups::new());
         rows.iter().for_each(|(key, row)| left.add(*key, *row));
-        rows.iter().rev().for_each(|(key, row)| right.add(*key, *row));
+        rows.iter()
+            .rev()
+            .for_each(|(key, row)| right.add(*key, *row));
         assert!(left.differing(&right).is_empty());
         right.add(high, 30);
         assert_eq!(left.differing(&right), [(GROUPS / 2, 2)]);

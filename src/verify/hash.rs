@@ -39,9 +39,15 @@ impl RowHasher {
             .map(|name| table.columns.iter().position(|column| column.name == *name))
             .collect::<Option<Vec<usize>>>()
             .filter(|key| !key.is_empty())
-            .ok_or_else(|| JobError::Internal(format!("{} has no key to compare by", table.name)))?;
+            .ok_or_else(|| {
+                JobError::Internal(format!("{} has no key to compare by", table.name))
+            })?;
         let sort = |field: &Field| SortField::new(field.data_type().clone());
-        let key_fields = key.iter().filter_map(|index| fields.get(*index)).map(sort).collect();
+        let key_fields = key
+            .iter()
+            .filter_map(|index| fields.get(*index))
+            .map(sort)
+            .collect();
         let row_fields = fields.iter().map(sort).collect();
         let failed = |error| cannot_hash(&table.name, error);
         Ok(Self {

@@ -38,7 +38,12 @@ impl Lake for Catalog {
         let splits = table.scan(&snapshot).await?;
         splits
             .iter()
-            .map(|split| Ok(table.read_bucket(split, None)?.map_err(JobError::from).boxed()))
+            .map(|split| {
+                Ok(table
+                    .read_bucket(split, None)?
+                    .map_err(JobError::from)
+                    .boxed())
+            })
             .collect()
     }
 }

@@ -24,8 +24,8 @@ use hash::RowHasher;
 use headwater_connectors::{Source, TableName, TableSchema};
 use lake::Lake;
 use reading::SourceReading;
-pub use report::{Difference, ListedKey, Report, TableVerdict, Verdict};
 pub(crate) use report::thousands;
+pub use report::{Difference, ListedKey, Report, TableVerdict, Verdict};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
@@ -106,13 +106,14 @@ impl Verifier<'_> {
         let schemas = self.source.tables(&cut.record.source)?;
         let budget = Arc::new(Budget::new(self.options.memory_rows));
         let (budget, first) = (&budget, &cut);
-        let compared: Vec<(TableVerdict, Option<Open>)> = stream::iter(schemas.into_iter().enumerate())
-            .map(|(index, schema)| async move {
-                self.table(index, schema, first, running, budget).await
-            })
-            .buffered(TABLES_AT_ONCE)
-            .collect()
-            .await;
+        let compared: Vec<(TableVerdict, Option<Open>)> =
+            stream::iter(schemas.into_iter().enumerate())
+                .map(|(index, schema)| async move {
+                    self.table(index, schema, first, running, budget).await
+                })
+                .buffered(TABLES_AT_ONCE)
+                .collect()
+                .await;
         let (mut tables, mut open) = (Vec::new(), Vec::new());
         for (verdict, suspects) in compared {
             tables.push(verdict);
@@ -123,7 +124,9 @@ impl Verifier<'_> {
             // The wait is counted from here: comparing may have taken hours.
             let deadline = Instant::now() + self.options.timeout;
             let outcome = again::look_again(self, open, deadline).await?;
-            last = self.take_outcome(outcome, &mut tables, &mut notes).unwrap_or(last);
+            last = self
+                .take_outcome(outcome, &mut tables, &mut notes)
+                .unwrap_or(last);
         } else {
             for table in open {
                 if let Some(verdict) = tables.get_mut(table.table) {
@@ -157,12 +160,20 @@ impl Verifier<'_> {
         let mut cut = self.newest().await?;
         if running && !cut.record.snapshot_is_complete() {
             tracing::info!("the snapshot phase is not finished: waiting for it");
-            cut = match self.wait_for(deadline, |cut| cut.record.snapshot_is_complete()).await? {
+            cut = match self
+                .wait_for(deadline, |cut| cut.record.snapshot_is_complete())
+                .await?
+            {
                 Waited::Reached(cut) => cut,
                 Waited::JobEnded | Waited::TimedOut => self.newest().await?,
             };
         }
-        if cut.record.tables.iter().any(|table| table.splits.is_empty()) {
+        if cut
+            .record
+            .tables
+            .iter()
+            .any(|table| table.splits.is_empty())
+        {
             notes.push(
                 "some tables were taken up without the rows they had (latest-offset): those count \
                  as missing unless they changed since"
@@ -235,7 +246,11 @@ impl Verifier<'_> {
         running: bool,
         budget: &Arc<Budget>,
     ) -> (TableVerdict, Option<Open>) {
-        let state = cut.record.tables.iter().find(|table| table.source == schema.name);
+        let state = cut
+            .record
+            .tables
+            .iter()
+            .find(|table| table.source == schema.name);
         let mut verdict = verdict_of(&schema.name, state, cut);
         let Some(state) = state else {
             verdict.verdict = Verdict::Failed;
@@ -372,7 +387,9 @@ impl Verifier<'_> {
 
 /// A verdict with nothing counted yet.
 fn verdict_of(name: &TableName, state: Option<&TableState>, cut: &Cut) -> TableVerdict {
-    let sink = state.map(|state| state.sink.to_string()).unwrap_or_default();
+    let sink = state
+        .map(|state| state.sink.to_string())
+        .unwrap_or_default();
     TableVerdict {
         source: name.to_string(),
         checkpoint: cut.record.number,

@@ -196,7 +196,10 @@ impl Report {
         }
         let said = [
             (Verdict::Different, "different"),
-            (Verdict::Undecided, "undecided (they kept changing; counted as not equal)"),
+            (
+                Verdict::Undecided,
+                "undecided (they kept changing; counted as not equal)",
+            ),
             (Verdict::Incomplete, "with their snapshot not wholly read"),
             (Verdict::Failed, "not compared"),
         ];
@@ -206,12 +209,23 @@ impl Report {
             .filter(|(tables, _)| *tables > 0)
             .map(|(tables, words)| format!("{tables} {words}"))
             .collect();
-        format!("NOT EQUAL: of {} tables {}.", self.tables.len(), parts.join(", "))
+        format!(
+            "NOT EQUAL: of {} tables {}.",
+            self.tables.len(),
+            parts.join(", ")
+        )
     }
 }
 
 const HEAD: [&str; 9] = [
-    "table", "source rows", "lake rows", "missing", "extra", "different", "undecided", "snapshot",
+    "table",
+    "source rows",
+    "lake rows",
+    "missing",
+    "extra",
+    "different",
+    "undecided",
+    "snapshot",
     "verdict",
 ];
 
@@ -263,7 +277,9 @@ fn cells(table: &TableVerdict) -> [String; 9] {
         keys(table.extra + table.doubled),
         keys(table.different),
         keys(table.undecided),
-        table.snapshot.map_or("-".to_owned(), |snapshot| snapshot.to_string()),
+        table
+            .snapshot
+            .map_or("-".to_owned(), |snapshot| snapshot.to_string()),
         match table.verdict {
             Verdict::Equal => "equal",
             Verdict::Different => "DIFFERENT",
@@ -293,8 +309,7 @@ fn list_keys(text: &mut String, table: &TableVerdict) {
         };
         let _ = writeln!(text, "  {}  {what}", listed.key);
     }
-    let counted =
-        table.missing + table.extra + table.different + table.doubled + table.undecided;
+    let counted = table.missing + table.extra + table.different + table.doubled + table.undecided;
     let more = counted.saturating_sub(table.keys.len() as u64);
     if more > 0 || table.at_least {
         let bound = if table.at_least { "at least " } else { "" };

@@ -109,7 +109,12 @@ fn nothing_compared_is_not_equal() {
 
 #[test]
 fn digits_in_threes() {
-    let cases = [(0, "0"), (999, "999"), (1_000, "1,000"), (12_345_678, "12,345,678")];
+    let cases = [
+        (0, "0"),
+        (999, "999"),
+        (1_000, "1,000"),
+        (12_345_678, "12,345,678"),
+    ];
     for (number, text) in cases {
         assert_eq!(thousands(number), text);
     }

@@ -23,8 +23,15 @@ async fn equal_tables_are_equal() {
     let bench = Bench::new(World::new(ROWS));
     bench.checkpoint(1, |_| {}).await;
     let report = bench.verify().await.unwrap();
-    assert!(report.equal() && !report.job_running, "{}", report.to_text());
-    assert_eq!((report.tables[0].source_rows, report.tables[0].lake_rows), (3_000, 3_000));
+    assert!(
+        report.equal() && !report.job_running,
+        "{}",
+        report.to_text()
+    );
+    assert_eq!(
+        (report.tables[0].source_rows, report.tables[0].lake_rows),
+        (3_000, 3_000)
+    );
     assert!(report.notes.is_empty(), "{:?}", report.notes);
 }
 
@@ -59,7 +66,10 @@ async fn every_kind_of_difference_is_told_by_key() {
         ]
     );
     let table = &report.tables[0];
-    assert_eq!((table.missing, table.extra, table.different, table.doubled), (1, 1, 1, 1));
+    assert_eq!(
+        (table.missing, table.extra, table.different, table.doubled),
+        (1, 1, 1, 1)
+    );
     assert_eq!((table.verdict, report.exit_code()), (Verdict::Different, 1));
 }
 
@@ -69,17 +79,25 @@ async fn an_empty_lake_lacks_everything_and_lists_some() {
     bench.checkpoint(1, Table::clear).await;
     let report = bench.verify().await.unwrap();
     let table = &report.tables[0];
-    assert_eq!((table.missing, table.keys.len(), table.at_least), (3_000, 20, false));
+    assert_eq!(
+        (table.missing, table.keys.len(), table.at_least),
+        (3_000, 20, false)
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_does_not_fit_into_memory_is_a_lower_bound() {
     let mut bench = Bench::new(World::new(ROWS));
     bench.options.memory_rows = 400;
-    bench.checkpoint(1, |rows| rows.values_mut().for_each(|value| *value += 1)).await;
+    bench
+        .checkpoint(1, |rows| rows.values_mut().for_each(|value| *value += 1))
+        .await;
     let report = bench.verify().await.unwrap();
     let table = &report.tables[0];
-    assert!(table.at_least && table.different > 100 && table.different <= 400, "{table:?}");
+    assert!(
+        table.at_least && table.different > 100 && table.different <= 400,
+        "{table:?}"
+    );
     assert_eq!(table.verdict, Verdict::Different);
 }
 
@@ -93,7 +111,10 @@ async fn several_passes_find_everything() {
         .await;
     let report = bench.verify().await.unwrap();
     let table = &report.tables[0];
-    assert_eq!((table.missing, table.different, table.at_least), (300, 0, false));
+    assert_eq!(
+        (table.missing, table.different, table.at_least),
+        (300, 0, false)
+    );
 }
 
 /// Changes about one key in ten with every look, also inserting and deleting.
@@ -155,9 +176,13 @@ async fn a_key_that_never_rests_is_undecided() {
     let mut bench = Bench::new(World::new(ROWS));
     bench.options.timeout = Duration::from_secs(20);
     bench.checkpoint(1, |_| {}).await;
-    bench.world.moved_by(|rows, _| *rows.get_mut(&5).unwrap() += 1);
+    bench
+        .world
+        .moved_by(|rows, _| *rows.get_mut(&5).unwrap() += 1);
     // The checkpoint has a value that no lookup sees: between two of them.
-    let report = bench.verify_beside(|rows| *rows.get_mut(&5).unwrap() = -1).await;
+    let report = bench
+        .verify_beside(|rows| *rows.get_mut(&5).unwrap() = -1)
+        .await;
     assert_eq!(keys(&report), [("k=5".to_owned(), Difference::Undecided)]);
     assert_eq!(report.tables[0].verdict, Verdict::Undecided);
     assert_eq!(report.exit_code(), 1);
@@ -215,5 +240,11 @@ async fn a_table_that_cannot_be_read_fails_alone() {
     let report = bench.verify().await.unwrap();
     let table = &report.tables[0];
     assert_eq!(table.verdict, Verdict::Failed);
-    assert!(table.error.as_ref().unwrap().contains("the network is gone"));
+    assert!(
+        table
+            .error
+            .as_ref()
+            .unwrap()
+            .contains("the network is gone")
+    );
 }

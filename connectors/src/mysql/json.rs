@@ -272,14 +272,9 @@ fn write_double(value: f64, out: &mut Vec<u8>) -> Handled {
     if !value.is_finite() {
         return Err(fault("a JSON number that is not finite"));
     }
-    // The shortest digits that read back as the same number: "d.ddde-n".
-    let mut digits = [0_u8; 32];
-    let text = {
-        let mut cursor = std::io::Cursor::new(&mut digits[..]);
-        let _ = write!(cursor, "{:e}", value.abs());
-        let end = cursor.position() as usize;
-        digits.get(..end).unwrap_or_default()
-    };
+    let mut shortest = [0_u8; 40];
+    let mut nearest = [0_u8; 40];
+    let text = digits_of(value.abs(), &mut shortest, &mut nearest);
     let mut parts = text.splitn(2, |byte| *byte == b'e');
     let mantissa = parts.next().unwrap_or_default();
     let exponent = std::str::from_utf8(parts.next().unwrap_or_default())
@@ -291,7 +286,9 @@ fn write_double(value: f64, out: &mut Vec<u8>) -> Handled {
     if value.is_sign_negative() {
         out.push(b'-');
     }
-    // `my_gcvt` leaves the plain form when the point would stand more than 15 digits away.
+    // `my_gcvt` leaves the plain form when the point would stand more than 15 digits away, unless
+    // digits follow it.
+    let count = i32::try_from(more.len()).unwrap_or(i32::MAX) + 1;
     match exponent + 1 {
         point @ -14..=0 => {
             out.extend_from_slice(b"0.");
@@ -299,7 +296,7 @@ fn write_double(value: f64, out: &mut Vec<u8>) -> Handled {
             out.extend_from_slice(first);
             out.extend_from_slice(more);
         }
-        point @ 1..=15 => {
+        point if (1..=15).contains(&point) || (point > 15 && point < count) => {
             let whole = (point - 1) as usize;
             out.extend_from_slice(first);
             let split = whole.min(more.len());
@@ -319,6 +316,26 @@ fn write_double(value: f64, out: &mut Vec<u8>) -> Handled {
         }
     }
     Ok(())
+}
+
+/// The shortest digits that read back as the same number, as `d.ddde-n`; of two such numbers that
+/// are equally near the even one, as David Gay's `dtoa` takes it.
+fn digits_of<'a>(value: f64, shortest: &'a mut [u8], nearest: &'a mut [u8]) -> &'a [u8] {
+    fn print<'a>(buffer: &'a mut [u8], text: std::fmt::Arguments<'_>) -> &'a [u8] {
+        let mut cursor = std::io::Cursor::new(&mut *buffer);
+        // 17 digits, point and exponent always fit.
+        let _ = cursor.write_fmt(text);
+        let end = usize::try_from(cursor.position()).unwrap_or(0);
+        buffer.get(..end).unwrap_or_default()
+    }
+    let shortest = print(shortest, format_args!("{value:e}"));
+    let mantissa = shortest.iter().take_while(|byte| **byte != b'e').count();
+    let nearest = print(
+        nearest,
+        format_args!("{value:.*e}", mantissa.saturating_sub(2)),
+    );
+    let same = std::str::from_utf8(nearest).is_ok_and(|text| text.parse() == Ok(value));
+    if same { nearest } else { shortest }
 }
 
 /// Base64 in lines of 76 characters, as the server's `base64_encode` breaks them.
@@ -362,6 +379,8 @@ mod tests {
             (1e15, "1e15"),
             (1e14, "100000000000000.0"),
             (123_456_789_012_345.6, "123456789012345.6"),
+            (1_244_514_537_749_515.25, "1244514537749515.2"),
+            (1_145_681_062_619_078.8, "1145681062619078.8"),
             (1e-15, "0.000000000000001"),
             (1e-16, "1e-16"),
             (-1.797_693_134_862_315_7e308, "-1.7976931348623157e308"),

@@ -3,18 +3,29 @@
 mod buffer;
 pub mod catalog;
 mod charset;
+mod check;
 mod codec;
 mod connect;
 mod ddl;
 mod decimal;
+mod discover;
 mod geometry;
 pub mod gtid;
 mod json;
 pub mod options;
+mod registry;
+mod round;
 pub mod rows;
 pub mod select;
+mod snapshot;
+mod source;
 mod state;
 pub mod table;
 mod tail;
 mod temporal;
 pub mod types;
+
+pub use self::{
+    options::{MysqlOptions, Password, ServerIds, Startup, TableFilter, Tls},
+    source::MysqlSource,
+};

@@ -11,6 +11,7 @@ use mysql_async::{Row, Value};
 
 use super::{
     buffer::{ColumnBuffer, Fault, Handled, fault},
+    charset::Charset,
     codec::{self, Codec},
     table::MysqlTable,
     temporal::{Moment, Span},
@@ -55,7 +56,16 @@ impl SelectPlan {
         let codecs = table
             .columns
             .iter()
-            .map(Codec::new)
+            .map(|column| {
+                if column.data_type == "set" && column.has_hidden_labels() {
+                    return Err(Error::definite(
+                        "a SET label may hold a character that the information schema shows as '?'",
+                    )
+                    .column(&column.name)
+                    .advice("Rename the label, or leave the table out"));
+                }
+                Codec::new(column)
+            })
             .collect::<Result<Vec<_>>>()
             .map_err(|error| error.table(&table.name))?;
         Ok(Self {
@@ -79,6 +89,8 @@ impl SelectPlan {
                     Codec::Text(charset) if !charset.is_utf8() => {
                         format!("CAST({name} AS BINARY) AS {name}")
                     }
+                    // The labels themselves, see `has_hidden_labels`.
+                    Codec::Enum(_) if column.has_hidden_labels() => name,
                     // Numbers: labels of a SET cannot be told apart when one of them is empty.
                     Codec::Enum(_) | Codec::Set(_) => format!("CAST({name} AS UNSIGNED) AS {name}"),
                     _ => name,
@@ -142,12 +154,13 @@ pub(super) fn located(table: &MysqlTable, column: usize, fault: Fault) -> Error 
 }
 
 impl SelectBuilder {
-    /// Appends one row of the select list's columns; all of it or, on an error, nothing.
+    /// Appends one row of the select list's columns; all of it or, on an error, nothing. Columns
+    /// behind those of the list are left alone.
     ///
     /// # Errors
     /// Definite when a value cannot be carried exactly; names table and column.
     pub fn push(&mut self, row: Row) -> Result<()> {
-        if row.len() != self.buffers.len() {
+        if row.len() < self.buffers.len() {
             return Err(Error::definite(format!(
                 "a row has {} columns instead of {}",
                 row.len(),
@@ -243,6 +256,7 @@ fn push(codec: &Codec, value: &Value, buffer: &mut ColumnBuffer) -> Handled {
             };
             codec::push_span(&span, *digits, *text, buffer)
         }
+        (Codec::Enum(_), Value::Bytes(label)) => codec::push_text(&Charset::Utf8, label, buffer),
         (Codec::Enum(labels), value) => codec::push_label(labels, number(value)?, buffer),
         (Codec::Set(labels), value) => buffer.push_labels(labels, number(value)?),
         // The server prints JSON itself.

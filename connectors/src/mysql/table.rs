@@ -142,6 +142,16 @@ impl MysqlColumn {
         }
     }
 
+    /// Whether a label of an ENUM or SET may be another than the information schema shows: that
+    /// knows characters of up to three UTF-8 bytes and gives `?` for the others.
+    pub(crate) fn has_hidden_labels(&self) -> bool {
+        let wide = matches!(
+            self.charset.as_deref(),
+            Some("utf8mb4" | "utf16" | "utf16le" | "utf32" | "gb18030")
+        );
+        wide && matches!(self.data_type.as_str(), "enum" | "set") && self.column_type.contains('?')
+    }
+
     /// The type that the server stores.
     pub(crate) fn physical(&self) -> Result<Physical> {
         Physical::parse(&self.column_type, self.charset.as_deref()).map_err(|reason| {

@@ -69,8 +69,9 @@ pub(crate) struct Span {
 impl Span {
     /// Milliseconds of the day, when the span is a time of day.
     pub(crate) fn day_millis(&self) -> Option<i32> {
+        let minutes = u64::from(self.hours) * 60 + u64::from(self.minutes);
         let millis =
-            ((self.hours * 60 + self.minutes) * 60 + self.seconds) * 1000 + self.micros / 1000;
+            (minutes * 60 + u64::from(self.seconds)) * 1000 + u64::from(self.micros / 1000);
         match self.negative && (millis > 0 || self.micros > 0) {
             false if millis < 86_400_000 => i32::try_from(millis).ok(),
             _ => None,

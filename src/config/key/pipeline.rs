@@ -2,7 +2,8 @@
 
 use super::{Choice, Key, Kind, Section, later, noted, works};
 
-const BEHAVIOUR: &str = "this version applies ADD COLUMN; any other change of a captured table \
+/// What schema changes do in this version.
+pub(crate) const BEHAVIOUR: &str = "this version applies ADD COLUMN; any other change of a captured table \
                          stops the job before anything behind it is committed";
 
 const BEHAVIOURS: &[Choice] = &[

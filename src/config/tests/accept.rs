@@ -218,6 +218,8 @@ fn everything_at_once() {
                 "33 source.debezium.max.batch.size",
                 "34 source.debezium.decimal.handling.mode",
                 "39 sink.catalog.properties.cache-enabled",
+                "42 sink.include.schema.changes",
+                "43 sink.exclude.schema.changes",
                 "56 pipeline.local-time-zone",
                 "59 pipeline.schema.change.behavior",
                 "60 pipeline.schema-operator.rpc-timeout",

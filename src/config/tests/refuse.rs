@@ -479,4 +479,21 @@ fn a_file_that_cannot_be_read_is_named() {
             .starts_with("the job file cannot be read: ")
     );
     assert!(error.to_string().ends_with("\n  --> /nonexistent/job.yaml"));
+    // Neither an endless file nor one that is no text is a trap.
+    let endless = load(Path::new("/dev/zero")).unwrap_err();
+    assert!(
+        endless.to_string().contains("more than 1048576 bytes"),
+        "{endless}"
+    );
+    let endless = parse(
+        "shop.yaml",
+        &minimal("  name: ${file:/dev/zero}\n", "", ""),
+        &ProcessEnvironment,
+    );
+    assert!(
+        endless
+            .unwrap_err()
+            .to_string()
+            .contains("more than 65536 bytes")
+    );
 }

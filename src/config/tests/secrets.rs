@@ -104,3 +104,36 @@ fn the_line_of_a_secret_is_shown_without_it() {
          5 |   password: ***\n   |             ^"
     );
 }
+
+/// Every slip of one character, anywhere but in the secret itself.
+#[test]
+fn no_slip_of_a_finger_gives_the_secret_away() {
+    let text = minimal("", "", "").replace("password: p", "password: hunter2");
+    let secret = text.find(SECRET).unwrap();
+    let key = text.find("password").unwrap();
+    for at in 0..text.len() {
+        if (secret..secret + SECRET.len()).contains(&at) {
+            continue;
+        }
+        let (before, after) = text.split_at(at);
+        let mut slips = vec![format!("{before}{}", &after[1..])];
+        for typed in "\"':{}[]\n #&*!|>%@`-,?x\t".chars() {
+            slips.push(format!("{before}{typed}{after}"));
+            slips.push(format!("{before}{typed}{}", &after[1..]));
+        }
+        for slip in slips {
+            let said = said(&slip);
+            let line = said
+                .lines()
+                .find(|line| line.contains("| ") && line.contains("password"));
+            assert!(
+                !line.is_some_and(|line| line.contains("rd:h")),
+                "{slip}\n---\n{said}"
+            );
+            // A key that a line break tears apart is no longer known for what it is.
+            let torn =
+                (key..key + "password".len()).contains(&at) && slip.contains("word: hunter2");
+            assert!(torn || !said.contains(SECRET), "{slip}\n---\n{said}");
+        }
+    }
+}

@@ -103,8 +103,10 @@ pub fn schema() -> Arc<TableSchema> {
 
 pub fn batch<'a>(rows: impl IntoIterator<Item = (&'a i32, &'a i64)>) -> RecordBatch {
     let (keys, values): (Vec<i32>, Vec<i64>) = rows.into_iter().unzip();
-    let columns: [arrow_array::ArrayRef; 2] =
-        [Arc::new(Int32Array::from(keys)), Arc::new(Int64Array::from(values))];
+    let columns: [arrow_array::ArrayRef; 2] = [
+        Arc::new(Int32Array::from(keys)),
+        Arc::new(Int64Array::from(values)),
+    ];
     RecordBatch::try_new(Arc::new(schema().arrow()), columns.into()).unwrap()
 }
 
@@ -179,7 +181,12 @@ impl Source for TestSource {
     }
 
     fn key_of(&self, _: &TableSchema, rows: &RecordBatch, row: usize) -> Result<Vec<String>> {
-        Ok(vec![rows.column(0).as_primitive::<Int32Type>().value(row).to_string()])
+        Ok(vec![
+            rows.column(0)
+                .as_primitive::<Int32Type>()
+                .value(row)
+                .to_string(),
+        ])
     }
 
     async fn confirm(&self, _: &Position) -> Result<()> {
@@ -199,19 +206,30 @@ impl ChunkReader for TestSource {
         let bound = |key: &Option<Vec<String>>| key.as_ref().map(|key| key[0].parse().unwrap());
         let after: i32 = bound(&split.after).unwrap_or(i32::MIN);
         let upto: i32 = bound(&split.upto).unwrap_or(i32::MAX);
-        let within = rows.iter().filter(|(key, _)| **key > after && **key <= upto);
+        let within = rows
+            .iter()
+            .filter(|(key, _)| **key > after && **key <= upto);
         let chunk: Vec<(&i32, &i64)> = within.take(CHUNK).collect();
         let Some((last, _)) = chunk.last() else {
             return Ok(ChunkEnd::Done);
         };
         let (first, second) = chunk.split_at(chunk.len() / 2);
         let taken = |_| Error::transient("nobody takes the rows");
-        out.send(batch(first.iter().copied())).await.map_err(taken)?;
+        out.send(batch(first.iter().copied()))
+            .await
+            .map_err(taken)?;
         let less = |left: u32| left.checked_sub(1);
-        if self.0.broken_reads.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
+        if self
+            .0
+            .broken_reads
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+            .is_ok()
+        {
             return Err(Error::transient("the network is gone"));
         }
-        out.send(batch(second.iter().copied())).await.map_err(taken)?;
+        out.send(batch(second.iter().copied()))
+            .await
+            .map_err(taken)?;
         Ok(ChunkEnd::More(vec![last.to_string()]))
     }
 }
@@ -289,7 +307,11 @@ impl Bench {
                 sink: TableName::new("lake", "items"),
                 snapshot_sequence: 0,
                 last_commit: Some(number),
-                splits: vec![SplitState { split, rows: 0, done }],
+                splits: vec![SplitState {
+                    split,
+                    rows: 0,
+                    done,
+                }],
             }],
             commits: Vec::new(),
         };

@@ -5,20 +5,18 @@
 //! since two keys could become one. Not solved: sets in which two valid codes mean one character
 //! (a few NEC and IBM rows of `sjis` and `cp932`); a key that uses both spellings would merge.
 
-mod double_byte;
+mod multi_byte;
 mod single_byte;
 
-use encoding_rs::{DecoderResult, Encoding};
-
 /// Converts the bytes of one character set.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) enum Charset {
     /// `utf8mb4`, `utf8mb3` and `ascii`: checked and copied.
     Utf8,
     /// One character for each byte from 0x80.
     SingleByte(Box<[char; 128]>),
-    /// An encoding of the web with the codes in which the server differs.
-    DoubleByte(&'static Encoding, &'static [(u32, char)]),
+    /// Codes of one to four bytes.
+    MultiByte(&'static multi_byte::Table),
     /// Units of this many bytes (2 with surrogates, or 4), big endian unless told.
     Units { bytes: usize, little_endian: bool },
 }
@@ -62,8 +60,8 @@ impl Charset {
             }
             _ => {}
         }
-        if let Some((encoding, differences)) = double_byte::named(&name) {
-            return Some(Self::DoubleByte(encoding, differences));
+        if let Some(table) = multi_byte::named(&name) {
+            return Some(Self::MultiByte(table));
         }
         let (_, upper) = single_byte::SETS.iter().find(|(set, _)| *set == name)?;
         let mut table = Box::new(['\0'; 128]);
@@ -88,14 +86,12 @@ impl Charset {
                 out.extend_from_slice(bytes);
                 Ok(Converted::Exact)
             }
-            Self::SingleByte(_) | Self::DoubleByte(..) if bytes.is_ascii() => {
+            Self::SingleByte(_) | Self::MultiByte(_) if bytes.is_ascii() => {
                 out.extend_from_slice(bytes);
                 Ok(Converted::Exact)
             }
             Self::SingleByte(table) => Ok(append_single(table, bytes, out)),
-            Self::DoubleByte(encoding, differences) => {
-                Ok(append_double(encoding, differences, bytes, out))
-            }
+            Self::MultiByte(table) => Ok(append_multi(table, bytes, out)),
             Self::Units {
                 bytes: 4,
                 little_endian: _,
@@ -105,8 +101,23 @@ impl Charset {
     }
 }
 
-fn push(char: char, out: &mut Vec<u8>) {
+impl Converted {
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Exact, Self::Exact) => Self::Exact,
+            _ => Self::Replaced,
+        }
+    }
+}
+
+fn push(char: char, out: &mut Vec<u8>) -> Converted {
     out.extend_from_slice(char.encode_utf8(&mut [0; 4]).as_bytes());
+    // The server has no character of its own for some codes of big5 and tis620 and says so.
+    if char == char::REPLACEMENT_CHARACTER {
+        Converted::Replaced
+    } else {
+        Converted::Exact
+    }
 }
 
 fn append_single(table: &[char; 128], bytes: &[u8], out: &mut Vec<u8>) -> Converted {
@@ -119,49 +130,28 @@ fn append_single(table: &[char; 128], bytes: &[u8], out: &mut Vec<u8>) -> Conver
                     converted = Converted::Replaced;
                     out.push(b'?');
                 }
-                Some(char) => push(*char, out),
+                Some(char) => converted = converted.and(push(*char, out)),
             },
         }
     }
     converted
 }
 
-fn append_double(
-    encoding: &'static Encoding,
-    differences: &[(u32, char)],
-    bytes: &[u8],
-    out: &mut Vec<u8>,
-) -> Converted {
+fn append_multi(table: &multi_byte::Table, bytes: &[u8], out: &mut Vec<u8>) -> Converted {
     let mut converted = Converted::Exact;
     let mut rest = bytes;
-    while let Some((first, _)) = rest.split_first() {
-        let length = double_byte::length(encoding, rest);
+    while let Some((first, tail)) = rest.split_first() {
+        if first.is_ascii() {
+            out.push(*first);
+            rest = tail;
+            continue;
+        }
+        let length = table.length(rest);
         let (code, tail) = rest.split_at_checked(length).unwrap_or((rest, &[]));
         rest = tail;
-        if first.is_ascii() && length == 1 {
-            out.push(*first);
-            continue;
-        }
-        let number = code
-            .iter()
-            .fold(0_u32, |number, byte| number << 8 | u32::from(*byte));
-        if let Ok(at) = differences.binary_search_by_key(&number, |(code, _)| *code) {
-            match differences.get(at) {
-                Some((_, char)) if *char != '\0' => push(*char, out),
-                _ => {
-                    converted = Converted::Replaced;
-                    out.push(b'?');
-                }
-            }
-            continue;
-        }
-        let mut text = [0; 16];
-        let (result, _, written) = encoding
-            .new_decoder_without_bom_handling()
-            .decode_to_utf8_without_replacement(code, &mut text, true);
-        match (result, text.get(..written)) {
-            (DecoderResult::InputEmpty, Some(text)) => out.extend_from_slice(text),
-            _ => {
+        match table.char(code) {
+            Some(char) => converted = converted.and(push(char, out)),
+            None => {
                 converted = Converted::Replaced;
                 out.push(b'?');
             }
@@ -180,7 +170,10 @@ fn append_utf16(bytes: &[u8], little_endian: bool, out: &mut Vec<u8>) -> Convert
     });
     for char in char::decode_utf16(units) {
         match char {
-            Ok(char) => push(char, out),
+            // A U+FFFD that is stored is one.
+            Ok(char) => {
+                push(char, out);
+            }
             Err(_) => {
                 converted = Converted::Replaced;
                 out.push(b'?');
@@ -197,7 +190,9 @@ fn append_utf32(bytes: &[u8], out: &mut Vec<u8>) -> Converted {
             .ok()
             .and_then(|unit| char::from_u32(u32::from_be_bytes(unit)));
         match char {
-            Some(char) => push(char, out),
+            Some(char) => {
+                push(char, out);
+            }
             None => {
                 converted = Converted::Replaced;
                 out.push(b'?');

@@ -18,9 +18,6 @@ impl<'a> Cursor<'a> {
         self.rest
     }
 
-    pub fn is_done(&self) -> bool {
-        self.rest.is_empty()
-    }
 
     pub fn peek(&self) -> Option<&'a Token> {
         self.rest.first()

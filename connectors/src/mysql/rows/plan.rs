@@ -1,7 +1,7 @@
 //! A table and its table map → one plan a column, with every contradiction named.
 
 use mysql_async::{
-    binlog::events::{OptionalMetaExtractor, TableMapEvent},
+    binlog::events::{OptionalMetaExtractor, OptionalMetadataField, TableMapEvent},
     consts::ColumnType,
 };
 use mysql_common::collations::{Collation, CollationId};
@@ -10,7 +10,9 @@ use crate::{
     error::{Error, Result},
     mysql::{
         buffer::{Handled, fault},
+        charset::Charset,
         codec::Codec,
+        decimal::Packed,
         table::{MysqlColumn, MysqlTable, same_name},
         types::Physical,
     },
@@ -54,6 +56,8 @@ struct Said {
     unsigned: Option<bool>,
     charset: Option<&'static str>,
     name: Option<String>,
+    /// Labels of an ENUM or SET, in the column's character set.
+    labels: Option<Vec<Vec<u8>>>,
 }
 
 /// Compiles every column.
@@ -83,10 +87,33 @@ pub(super) fn compile(table: &MysqlTable, map: &TableMapEvent<'_>) -> Result<Vec
         .map(|(at, ((column, kind), said))| {
             let metadata = map.get_column_metadata(at).unwrap_or_default();
             check_said(column, &said)
-                .and_then(|()| compile_column(column, kind, metadata))
+                .and_then(|()| compile_column(column, kind, metadata, said.labels))
                 .map_err(|error| error.table(&table.name).column(&column.name))
         })
         .collect()
+}
+
+/// Labels of every ENUM and of every SET column, in the table's order.
+fn read_labels(map: &TableMapEvent<'_>) -> [Vec<Vec<Vec<u8>>>; 2] {
+    let (mut enums, mut sets) = (Vec::new(), Vec::new());
+    for field in map.iter_optional_meta().filter_map(std::result::Result::ok) {
+        match field {
+            OptionalMetadataField::EnumStrValue(all) => {
+                for column in all.iter_values().filter_map(std::result::Result::ok) {
+                    let labels = column.values().iter();
+                    enums.push(labels.map(|label| label.value_raw().to_vec()).collect());
+                }
+            }
+            OptionalMetadataField::SetStrValue(all) => {
+                for column in all.iter_values().filter_map(std::result::Result::ok) {
+                    let labels = column.values().iter();
+                    sets.push(labels.map(|label| label.value_raw().to_vec()).collect());
+                }
+            }
+            _ => {}
+        }
+    }
+    [enums, sets]
 }
 
 /// Reads the optional metadata; what cannot be read says nothing.
@@ -99,6 +126,8 @@ fn read_said(map: &TableMapEvent<'_>, types: &[ColumnType]) -> Vec<Said> {
     let mut charsets = meta.iter_charset();
     let mut label_charsets = meta.iter_enum_and_set_charset();
     let mut names = meta.iter_column_name();
+    let [enums, sets] = read_labels(map);
+    let (mut enums, mut sets) = (enums.into_iter(), sets.into_iter());
     let charset = |id: Option<std::io::Result<u16>>| {
         let id = CollationId::from(id?.ok()?);
         Some(Collation::resolve(id).charset).filter(|charset| *charset != "unknown")
@@ -109,10 +138,16 @@ fn read_said(map: &TableMapEvent<'_>, types: &[ColumnType]) -> Vec<Said> {
                 .next()
                 .filter(|_| *kind != ColumnType::MYSQL_TYPE_YEAR);
         }
-        if kind.is_character_type() {
+        // The server counts VECTOR, whose base class is BLOB, among the text types.
+        if kind.is_character_type() || kind.is_vector_type() {
             said.charset = charset(charsets.next());
         } else if kind.is_enum_or_set_type() {
             said.charset = charset(label_charsets.next());
+            said.labels = if kind.is_enum_type() {
+                enums.next()
+            } else {
+                sets.next()
+            };
         }
         said.name = names
             .next()
@@ -161,7 +196,12 @@ fn modern(charset: &str) -> &str {
     }
 }
 
-fn compile_column(column: &MysqlColumn, kind: ColumnType, metadata: &[u8]) -> Result<WireColumn> {
+fn compile_column(
+    column: &MysqlColumn,
+    kind: ColumnType,
+    metadata: &[u8],
+    labels: Option<Vec<Vec<u8>>>,
+) -> Result<WireColumn> {
     let physical = column.physical()?;
     let extent = extent(&physical, kind, metadata).ok_or_else(|| {
         Error::definite(format!(
@@ -169,10 +209,57 @@ fn compile_column(column: &MysqlColumn, kind: ColumnType, metadata: &[u8]) -> Re
             column.column_type
         ))
     })?;
-    Ok(WireColumn {
-        codec: Codec::new(column)?,
-        extent,
-    })
+    let mut codec = Codec::new(column)?;
+    if let Codec::Enum(known) | Codec::Set(known) = &mut codec {
+        match labels {
+            Some(logged) => *known = true_labels(column, known, &logged)?,
+            None if column.has_hidden_labels() => {
+                return Err(Error::definite(
+                    "a label may hold a character that the information schema shows as '?'",
+                )
+                .advice("Set binlog_row_metadata=FULL on the server"));
+            }
+            None => {}
+        }
+    }
+    Ok(WireColumn { codec, extent })
+}
+
+/// The log's labels, when they are the table's: the information schema shows characters of more
+/// than three UTF-8 bytes as `?`, the log has them.
+fn true_labels(
+    column: &MysqlColumn,
+    known: &[Box<str>],
+    logged: &[Vec<u8>],
+) -> Result<Box<[Box<str>]>> {
+    let name = column.charset.as_deref().unwrap_or("utf8mb4");
+    let charset = Charset::named(name)
+        .ok_or_else(|| Error::definite(format!("character set '{name}' is not supported")))?;
+    let labels: Option<Box<[Box<str>]>> = logged
+        .iter()
+        .map(|label| {
+            let mut text = Vec::new();
+            charset.append(label, &mut text).ok()?;
+            Some(String::from_utf8(text).ok()?.into_boxed_str())
+        })
+        .collect();
+    let shown = |label: &str| -> String {
+        let chars = label.chars();
+        chars
+            .map(|char| if char > '\u{FFFF}' { '?' } else { char })
+            .collect()
+    };
+    labels
+        .filter(|labels| {
+            let mut pairs = labels.iter().zip(known);
+            labels.len() == known.len() && pairs.all(|(label, known)| shown(label) == shown(known))
+        })
+        .ok_or_else(|| {
+            Error::definite(format!(
+                "the log's labels are not those of the table's {}",
+                column.column_type
+            ))
+        })
 }
 
 /// How long values are, when the log's type is the table's.
@@ -201,7 +288,7 @@ fn extent(physical: &Physical, kind: ColumnType, metadata: &[u8]) -> Option<Exte
         (Physical::Float, T::MYSQL_TYPE_FLOAT) => Some(Extent::Fixed(4)),
         (Physical::Double, T::MYSQL_TYPE_DOUBLE) => Some(Extent::Fixed(8)),
         (Physical::Decimal { precision, scale }, T::MYSQL_TYPE_NEWDECIMAL) => {
-            let bytes = super::super::decimal::Packed::new(*precision, *scale).bytes();
+            let bytes = Packed::new(*precision, *scale).bytes();
             (metadata == [*precision, *scale]).then_some(Extent::Fixed(bytes))
         }
         (Physical::Bit(bits), T::MYSQL_TYPE_BIT) => match metadata {

@@ -5,6 +5,7 @@
 //!                                      └─ statements ─► ddl           └─ XaRows until XA COMMIT
 //! ```
 
+pub(super) mod scan;
 mod statement;
 mod stream;
 mod tables;
@@ -30,8 +31,10 @@ use self::{
     tables::{Entry, Tables},
     xa::{OpenXa, XaRows},
 };
-pub(super) use self::stream::{LOST_ADVICE, PURGED_ADVICE};
-use super::{connect::Identity, options::MysqlOptions, state::MysqlState};
+pub(super) use self::stream::{CLASH, LOST_ADVICE, PURGED_ADVICE};
+use super::{
+    connect::Identity, options::MysqlOptions, registry::Registry, state::MysqlState,
+};
 use crate::{
     change::{Barrier, ChangeBatch, TailItem, TailProgress},
     error::{Error, Result},
@@ -67,6 +70,7 @@ enum Phase {
 pub(super) struct Tail<'a> {
     options: &'a MysqlOptions,
     identity: &'a Identity,
+    registry: &'a Registry,
     state: MysqlState,
     /// `state` as the checkpoint keeps it; made anew when it changes.
     state_value: serde_json::Value,
@@ -96,6 +100,7 @@ impl<'a> Tail<'a> {
     pub fn new(
         options: &'a MysqlOptions,
         identity: &'a Identity,
+        registry: &'a Registry,
         from: &SourceState,
         gate: Arc<dyn BarrierGate>,
         out: mpsc::Sender<TailItem>,
@@ -111,6 +116,7 @@ impl<'a> Tail<'a> {
         Ok(Self {
             options,
             identity,
+            registry,
             state_value: state.to_value()?,
             tables: Tables::new(&state),
             state,
@@ -137,6 +143,7 @@ impl<'a> Tail<'a> {
         let from = self.mysql()?.clone();
         let mut stream =
             LogStream::open(conn, &from, server_id, self.options.heartbeat_interval).await?;
+        tracing::info!(position = %self.position, server_id, "reading MySQL's log");
         let mut idle_since = Instant::now();
         loop {
             let next = stream.next(POLL).await.map_err(|e| self.located(e))?;
@@ -357,11 +364,10 @@ impl<'a> Tail<'a> {
         }
         let file = String::from_utf8_lossy(name).into_owned();
         let offset = rotate.position().max(4);
+        let first = !self.format_seen;
         let position = self.mysql_mut()?;
-        if position.file != file {
+        if first || position.file != file {
             position.file = file;
-            position.offset = offset;
-        } else if !self.format_seen {
             position.offset = offset;
         }
         self.tables.forget_ids();
@@ -517,24 +523,18 @@ impl<'a> Tail<'a> {
         let Phase::Xa(xid, rows) = std::mem::replace(&mut self.phase, Phase::Edge) else {
             return Err(Error::definite("damaged log: XA PREPARE outside of an XA transaction"));
         };
-        let had_rows = rows.rows > 0;
-        if had_rows && self.mysql()?.gtid_set.is_none() && !one_phase {
+        self.in_payload = false;
+        let gtid = self.gtid.take();
+        if self.mysql()?.gtid_set.is_some() || one_phase {
+            self.xa.prepare(xid.clone(), *rows, gtid)?;
+        } else if rows.rows > 0 {
             return Err(Error::definite(
                 "an XA transaction changes captured tables, and the server has no GTIDs",
             )
             .advice("Switch GTIDs on (gtid_mode=ON), or do not use XA on captured tables"));
         }
-        self.in_payload = false;
-        let gtid = self.gtid.take();
-        if had_rows && !one_phase {
-            self.xa.prepare(xid, *rows, gtid)?;
-        } else {
-            self.xa.prepare(xid.clone(), *rows, gtid)?;
-            self.xa_end(&xid, one_phase).await?;
-            if !one_phase {
-                // Nothing waits for its end, and its end is no news.
-                self.xa.prepare(xid, XaRows::default(), None)?;
-            }
+        if one_phase {
+            self.xa_end(&xid, true).await?;
         }
         self.event_time_ms = Some(self.commit_ms);
         self.edge().await

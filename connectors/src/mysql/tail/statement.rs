@@ -10,8 +10,9 @@ use crate::{
     change::{SchemaChange, TailItem},
     error::{Error, Result},
     mysql::{
-        connect::shorten,
+        connect::{Identity, shorten},
         ddl::{self, Dialect, Effect, Place},
+        options::MysqlOptions,
         state::ByName,
         table::{MysqlColumn, MysqlTable, same_name},
     },
@@ -101,7 +102,9 @@ impl Tail<'_> {
     /// XA COMMIT of a transaction that was prepared before the job's first position. It is known
     /// to have ended before the job read any row, or it is lost.
     fn unseen_xa(&self, xid: &str) -> Result<()> {
-        if is_before(self.mysql()?, &self.state.settled_at, self.gtid.as_ref()) {
+        // Without GTIDs a PREPARE of captured rows is an error already.
+        let at = self.mysql()?;
+        if at.gtid_set.is_none() || is_before(at, &self.state.settled_at, self.gtid.as_ref()) {
             return Ok(());
         }
         Err(Error::definite(format!(
@@ -135,26 +138,12 @@ impl Tail<'_> {
     }
 
     fn effects(&self, text: &str, database: &str, query: &QueryEvent<'_>) -> Vec<Effect> {
-        let mode = sql_mode(query);
         let captured = ByName {
             tables: self.tables.iter().map(|entry| entry.table.as_ref()).collect(),
             key_indexes: &self.state.key_indexes,
             fold: self.state.fold_names,
         };
-        let (major, minor, patch) = self.identity.numbers;
-        let context = ddl::Context {
-            captured: &captured,
-            database,
-            dialect: Dialect {
-                ansi_quotes: mode & MODE_ANSI_QUOTES != 0,
-                no_backslash_escapes: mode & MODE_NO_BACKSLASH_ESCAPES != 0,
-                version: u32::from(major) * 10_000 + u32::from(minor) * 100 + u32::from(patch),
-            },
-            types: &self.options.types,
-            timestamps_nullable: timestamps_nullable(query),
-            accept_cascades: self.options.accept_foreign_key_cascades,
-        };
-        ddl::effects(text, &context)
+        logged_effects(text, database, query, &captured, self.identity, self.options)
     }
 
     /// Whether a change of a table stands before the job's start, where it is in the schemas and
@@ -208,9 +197,36 @@ impl Tail<'_> {
             *saved = after.clone();
         }
         self.state_value = self.state.to_value()?;
+        self.registry.add([&after], &self.state.key_indexes);
         self.tables.replace(index, after)?;
         self.send(TailItem::Schema(change)).await
     }
+}
+
+/// What a logged statement does to captured tables, read as its session read it.
+pub(super) fn logged_effects(
+    text: &str,
+    database: &str,
+    query: &QueryEvent<'_>,
+    captured: &ByName<'_>,
+    identity: &Identity,
+    options: &MysqlOptions,
+) -> Vec<Effect> {
+    let mode = sql_mode(query);
+    let (major, minor, patch) = identity.numbers;
+    let context = ddl::Context {
+        captured,
+        database,
+        dialect: Dialect {
+            ansi_quotes: mode & MODE_ANSI_QUOTES != 0,
+            no_backslash_escapes: mode & MODE_NO_BACKSLASH_ESCAPES != 0,
+            version: u32::from(major) * 10_000 + u32::from(minor) * 100 + u32::from(patch),
+        },
+        types: &options.types,
+        timestamps_nullable: timestamps_nullable(query),
+        accept_cascades: options.accept_foreign_key_cascades,
+    };
+    ddl::effects(text, &context)
 }
 
 /// Added columns in the table's order, each with the column before it.
@@ -277,7 +293,7 @@ fn timestamps_nullable(query: &QueryEvent<'_>) -> bool {
 }
 
 /// The statement's text. It is in the character set of the client that sent it.
-fn query_text(query: &QueryEvent<'_>) -> String {
+pub(super) fn query_text(query: &QueryEvent<'_>) -> String {
     let raw = query.query_raw();
     if let Ok(text) = std::str::from_utf8(raw) {
         return text.to_owned();

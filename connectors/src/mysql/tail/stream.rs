@@ -180,7 +180,7 @@ fn log_failed(error: mysql_async::Error, what: &str) -> Error {
 }
 
 /// Text of the error for two replicas with one id; looked for by the caller, too.
-pub(super) const CLASH: &str = "another replica with the same server id has connected to MySQL";
+pub(in crate::mysql) const CLASH: &str = "another replica with the same server id has connected to MySQL";
 
 fn fatal(message: &str) -> Error {
     let has = |parts: &[&str]| parts.iter().any(|part| message.contains(part));

@@ -33,6 +33,8 @@ pub(super) struct Entry {
     /// Changes up to here are not looked at.
     pub ignore_up_to: Option<(String, u64)>,
     decoder: Option<RowDecoder>,
+    /// Bytes of the rows in it.
+    bytes: usize,
     /// The table map that the decoder was made for, without its table id.
     shape: Vec<u8>,
 }
@@ -58,6 +60,7 @@ impl Tables {
                 table: Arc::new(table.clone()),
                 rows: 0,
                 decoder: None,
+                bytes: 0,
                 shape: Vec::new(),
             })
             .collect();
@@ -150,9 +153,9 @@ impl Tables {
     ) -> Result<(usize, Option<ChangeBatch>)> {
         let entry = self.get_mut(index)?;
         let decoder = entry.decoder.as_mut().ok_or_else(lost)?;
-        let before = decoder.bytes();
         let rows = decoder.decode(event)?;
         let (bytes, waiting) = (decoder.bytes(), decoder.rows());
+        let before = std::mem::replace(&mut entry.bytes, bytes);
         entry.rows += rows as u64;
         self.bytes = (self.bytes + bytes).saturating_sub(before);
         let batch = if waiting >= ROWS_MAX || bytes >= BYTES_MAX {
@@ -169,7 +172,7 @@ impl Tables {
         self.entries
             .iter()
             .enumerate()
-            .max_by_key(|(_, entry)| entry.decoder.as_ref().map_or(0, RowDecoder::bytes))
+            .max_by_key(|(_, entry)| entry.bytes)
             .map_or(0, |(index, _)| index)
     }
 
@@ -179,8 +182,8 @@ impl Tables {
         let Some(decoder) = entry.decoder.as_mut().filter(|decoder| decoder.rows() > 0) else {
             return Ok(None);
         };
-        let bytes = decoder.bytes();
         let batch = decoder.take()?;
+        let bytes = std::mem::take(&mut entry.bytes);
         self.bytes = self.bytes.saturating_sub(bytes);
         Ok(batch)
     }

@@ -1,0 +1,183 @@
+//! Which tables are captured, and why others are not.
+
+use std::collections::{BTreeMap, HashMap};
+
+use mysql_async::Conn;
+
+use super::{
+    catalog::{inspect_tables, list_tables},
+    connect::query,
+    options::MysqlOptions,
+    table::MysqlTable,
+};
+use crate::{error::Result, schema::TableName};
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Captured, by name.
+    pub captured: Vec<MysqlTable>,
+    /// Indexes that serve as key, by `database.table`.
+    pub key_indexes: BTreeMap<String, String>,
+    /// Rejected, with the reason and what to do.
+    pub rejected: Vec<(TableName, String)>,
+}
+
+/// Looks at every table that the filter chooses.
+pub(super) async fn discover(conn: &mut Conn, options: &MysqlOptions) -> Result<Found> {
+    let names: Vec<TableName> = list_tables(conn)
+        .await?
+        .into_iter()
+        .filter(|name| options.tables.matches(name))
+        .collect();
+    inspect(conn, &names, options).await
+}
+
+/// Looks at named tables.
+pub(super) async fn inspect(
+    conn: &mut Conn,
+    names: &[TableName],
+    options: &MysqlOptions,
+) -> Result<Found> {
+    let mut found = Found::default();
+    let mut tables = Vec::new();
+    for (name, table) in inspect_tables(conn, names, &options.types).await? {
+        match table {
+            Ok(table) => tables.push(table),
+            Err(error) if error.is_transient() => return Err(error),
+            Err(error) => found.rejected.push((name, error.to_string())),
+        }
+    }
+    let keyless: Vec<&TableName> = tables
+        .iter()
+        .filter(|table| table.primary_key.is_empty())
+        .map(|table| &table.name)
+        .collect();
+    let mut keys = unique_keys(conn, &keyless).await?;
+    let cascades = if options.accept_foreign_key_cascades {
+        HashMap::new()
+    } else {
+        hidden_cascades(conn).await?
+    };
+    let mut by_case: HashMap<(String, String), usize> = HashMap::new();
+    for table in &tables {
+        *by_case.entry(case_key(&table.name)).or_default() += 1;
+    }
+    for mut table in tables {
+        if table.primary_key.is_empty()
+            && let Some((index, columns)) = keys.remove(&table.name)
+        {
+            found.key_indexes.insert(table.name.to_string(), index);
+            table.primary_key = columns;
+        }
+        let reason = if !table.engine.eq_ignore_ascii_case("InnoDB") {
+            Some(format!(
+                "its engine is {}: only InnoDB has consistent reads. ALTER TABLE … ENGINE=InnoDB",
+                table.engine
+            ))
+        } else if table.primary_key.is_empty() {
+            Some(
+                "it has no primary key and no unique key whose columns are all NOT NULL. Add one, \
+                 or leave the table out (tables.exclude)"
+                    .to_owned(),
+            )
+        } else if by_case.get(&case_key(&table.name)).copied() > Some(1) {
+            Some("another captured table has the same name but for upper and lower case".into())
+        } else {
+            cascades.get(&table.name).map(|constraint| {
+                format!(
+                    "its foreign key {constraint} has a CASCADE or SET action, whose changes MySQL \
+                     does not log. Drop the action, or accept it in the job file"
+                )
+            })
+        };
+        match reason {
+            Some(reason) => found.rejected.push((table.name, reason)),
+            None => found.captured.push(table),
+        }
+    }
+    found.captured.sort_by(|a, b| a.name.cmp(&b.name));
+    found.rejected.sort();
+    Ok(found)
+}
+
+fn case_key(name: &TableName) -> (String, String) {
+    (name.database.to_lowercase(), name.table.to_lowercase())
+}
+
+/// For each table the first unique index of whole columns that are all NOT NULL, with its
+/// columns. InnoDB clusters rows by the same one.
+async fn unique_keys(
+    conn: &mut Conn,
+    names: &[&TableName],
+) -> Result<HashMap<TableName, (String, Vec<String>)>> {
+    let mut keys = HashMap::new();
+    for names in names.chunks(200) {
+        let list: Vec<String> = names
+            .iter()
+            .map(|name| format!("({}, {})", text(&name.database), text(&name.table)))
+            .collect();
+        let rows: Vec<(String, String, String, Option<String>, String, Option<i64>)> = query(
+            conn,
+            &format!(
+                "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, NULLABLE, SUB_PART \
+                 FROM information_schema.STATISTICS WHERE NON_UNIQUE = 0 AND \
+                 (TABLE_SCHEMA, TABLE_NAME) IN ({}) \
+                 ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX",
+                list.join(", ")
+            ),
+        )
+        .await?;
+        let mut indexes: BTreeMap<(TableName, String), Option<Vec<String>>> = BTreeMap::new();
+        for (database, table, index, column, nullable, part) in rows {
+            let columns = indexes
+                .entry((TableName::new(database, table), index))
+                .or_insert_with(|| Some(Vec::new()));
+            match (column, nullable.as_str(), part) {
+                (Some(column), "", None) => {
+                    if let Some(columns) = columns {
+                        columns.push(column);
+                    }
+                }
+                _ => *columns = None,
+            }
+        }
+        for ((name, index), columns) in indexes {
+            if let Some(columns) = columns {
+                keys.entry(name).or_insert((index, columns));
+            }
+        }
+    }
+    Ok(keys)
+}
+
+/// Tables with a foreign key whose actions are not logged, each with the constraint's name. From
+/// MySQL 9.6 on the server logs them unless `innodb_native_foreign_keys` is on.
+pub(super) async fn hidden_cascades(conn: &mut Conn) -> Result<HashMap<TableName, String>> {
+    let native: Vec<(String, String)> =
+        query(conn, "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'").await?;
+    if native.first().is_some_and(|(_, value)| value == "OFF" || value == "0") {
+        return Ok(HashMap::new());
+    }
+    let rows: Vec<(String, String, String)> = query(
+        conn,
+        "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME \
+         FROM information_schema.REFERENTIAL_CONSTRAINTS \
+         WHERE DELETE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT') \
+         OR UPDATE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT')",
+    )
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|(database, table, constraint)| (TableName::new(database, table), constraint))
+        .collect())
+}
+
+/// A text literal that no sql_mode reads otherwise.
+pub(super) fn text(text: &str) -> String {
+    if text.is_empty() {
+        return "''".into();
+    }
+    let hex: String = text.bytes().map(|byte| format!("{byte:02X}")).collect();
+    format!("_utf8mb4 0x{hex}")
+}

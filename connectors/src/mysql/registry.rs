@@ -1,0 +1,70 @@
+//! Physical tables behind the schemas that the job holds.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use super::table::MysqlTable;
+use crate::{
+    error::{Error, Result},
+    schema::{TableName, TableSchema},
+};
+
+/// A table at one version.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// The physical table.
+    pub table: MysqlTable,
+    /// The index that serves as the key of a table without a primary key.
+    pub key_index: Option<String>,
+}
+
+/// All tables and versions that this process has seen.
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    known: Mutex<HashMap<TableName, Vec<Arc<Known>>>>,
+}
+
+impl Registry {
+    fn lock(&self) -> MutexGuard<'_, HashMap<TableName, Vec<Arc<Known>>>> {
+        match self.known.lock() {
+            Ok(guard) => guard,
+            Err(poisoned) => poisoned.into_inner(),
+        }
+    }
+
+    /// Takes note of tables.
+    pub fn add<'a>(
+        &self,
+        tables: impl IntoIterator<Item = &'a MysqlTable>,
+        key_indexes: &BTreeMap<String, String>,
+    ) {
+        let mut known = self.lock();
+        for table in tables {
+            let versions = known.entry(table.name.clone()).or_default();
+            if versions.iter().any(|own| own.table == *table) {
+                continue;
+            }
+            versions.push(Arc::new(Known {
+                key_index: key_indexes.get(&table.name.to_string()).cloned(),
+                table: table.clone(),
+            }));
+        }
+    }
+
+    /// The physical table of a schema.
+    pub fn find(&self, schema: &TableSchema) -> Result<Arc<Known>> {
+        self.lock()
+            .get(&schema.name)
+            .and_then(|versions| {
+                let mut newest_first = versions.iter().rev();
+                newest_first.find(|known| known.table.to_schema() == *schema)
+            })
+            .cloned()
+            .ok_or_else(|| {
+                Error::definite(format!("version {} of this table is not known", schema.version))
+                    .table(&schema.name)
+            })
+    }
+}

@@ -1,0 +1,325 @@
+//! Chunk reads: a walk along the key, one short consistent read a chunk.
+
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use arrow_array::RecordBatch;
+use async_trait::async_trait;
+use futures::TryStreamExt;
+use mysql_async::{BinaryProtocol, Conn, QueryResult, Row, Value, prelude::Queryable};
+
+use super::{key::Key, qualified};
+use crate::{
+    error::{Error, Result},
+    mysql::{
+        connect::{failed, query_first, shorten},
+        registry::{Known, Registry},
+        select::SelectPlan,
+    },
+    schema::TableSchema,
+    source::{ChunkEnd, ChunkReader, Split},
+};
+
+/// Time that a chunk should take: its read view keeps the server from cleaning up.
+const CHUNK_TIME: Duration = Duration::from_millis(800);
+/// Time after which a chunk ends, whatever its planned size.
+const CHUNK_TIME_MAX: Duration = Duration::from_secs(2);
+/// A batch has this many rows …
+const BATCH_ROWS: usize = 8192;
+/// … or this many bytes.
+const BATCH_BYTES: usize = 4 << 20;
+/// Rows between two looks at a batch's bytes.
+const BYTES_EVERY: usize = 64;
+
+/// Shared limit on rows a second.
+#[derive(Debug, Default)]
+pub(in crate::mysql) struct Throttle {
+    free_at: Mutex<Option<Instant>>,
+}
+
+impl Throttle {
+    /// Books `rows` and gives the time to wait before reading on.
+    fn book(&self, rows: usize, per_second: u64) -> Duration {
+        let now = Instant::now();
+        let mut free_at = match self.free_at.lock() {
+            Ok(guard) => guard,
+            Err(poisoned) => poisoned.into_inner(),
+        };
+        let start = free_at.map_or(now, |at| at.max(now));
+        *free_at = Some(start + Duration::from_secs_f64(rows as f64 / per_second.max(1) as f64));
+        start - now
+    }
+}
+
+/// One connection.
+pub(in crate::mysql) struct MysqlChunkReader {
+    pub conn: Conn,
+    pub registry: Arc<Registry>,
+    pub throttle: Arc<Throttle>,
+    pub rows_first: usize,
+    pub rows_max: usize,
+    pub rows_per_second: Option<u64>,
+    /// Held while the reader lives: connections are limited.
+    pub _permit: tokio::sync::OwnedSemaphorePermit,
+    /// Rows a second of the last chunk, and the table it was of.
+    pub pace: Option<(Arc<Known>, f64)>,
+}
+
+/// A table's walk.
+struct Walk<'a> {
+    known: &'a Known,
+    key: Key,
+    plan: SelectPlan,
+    /// Places of the key's columns in the select list, where those can be used as they are.
+    places: Option<Vec<usize>>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(known: &'a Known) -> Result<Self> {
+        let table = &known.table;
+        let key = Key::new(table)?;
+        let integers = key.all_integers();
+        let places = table
+            .primary_key
+            .iter()
+            .map(|name| {
+                table
+                    .columns
+                    .iter()
+                    .position(|column| super::super::table::same_name(&column.name, name))
+            })
+            .collect::<Option<Vec<usize>>>()
+            .filter(|_| integers);
+        Ok(Self {
+            known,
+            key,
+            plan: SelectPlan::new(table)?,
+            places,
+        })
+    }
+
+    fn sql(&self, split: &Split, limit: usize) -> Result<String> {
+        let mut select = self.plan.columns_sql();
+        if self.places.is_none() {
+            select = format!("{select}, {}", self.key.select_sql());
+        }
+        let mut conditions = Vec::new();
+        if let Some(after) = &split.after {
+            conditions.push(self.key.greater_sql(after)?);
+        }
+        if let Some(upto) = &split.upto {
+            conditions.push(self.key.at_most_sql(upto)?);
+        }
+        let filter = match conditions.is_empty() {
+            true => String::new(),
+            false => format!(" WHERE {}", conditions.join(" AND ")),
+        };
+        let table = &self.known.table;
+        Ok(format!(
+            "SELECT {select} FROM {} AS t FORCE INDEX ({}){filter} ORDER BY {} LIMIT {limit}",
+            qualified(&table.name),
+            super::key::quoted(self.known.key_index.as_deref().unwrap_or("PRIMARY")),
+            self.key.order_sql(),
+        ))
+    }
+
+    /// Takes the key's values out of a row, or copies the numbers.
+    fn key_of(&self, row: &mut Row, into: &mut Vec<Value>) {
+        into.clear();
+        match &self.places {
+            Some(places) => into.extend(
+                places
+                    .iter()
+                    .map(|place| row.as_ref(*place).cloned().unwrap_or(Value::NULL)),
+            ),
+            None => {
+                let first = self.known.table.columns.len();
+                into.extend(
+                    (first..first + self.key.len())
+                        .map(|place| row.take(place).unwrap_or(Value::NULL)),
+                );
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl ChunkReader for MysqlChunkReader {
+    async fn read(
+        &mut self,
+        schema: &TableSchema,
+        split: &Split,
+        emit: &mut (dyn FnMut(RecordBatch) -> ControlFlow<()> + Send),
+    ) -> Result<ChunkEnd> {
+        let known = self.registry.find(schema)?;
+        let walk = Walk::new(&known)?;
+        let limit = self.limit(&known);
+        if let Some(rate) = self.rows_per_second {
+            tokio::time::sleep(self.throttle.book(limit, rate)).await;
+        }
+        let sql = walk.sql(split, limit)?;
+        let started = Instant::now();
+        let read = read_chunk(&mut self.conn, &walk, &sql, emit).await;
+        let read = read.map_err(|e| {
+            let e = if e.is_transient() { e } else { e.table(&schema.name) };
+            missing_table(e, schema)
+        })?;
+        let seconds = started.elapsed().as_secs_f64().max(0.000_1);
+        self.pace = Some((known.clone(), read.rows as f64 / seconds));
+        if !read.stopped && read.rows < limit {
+            return Ok(ChunkEnd::Done);
+        }
+        let Some(last) = read.last else {
+            // Stopped before the first row: nothing was read, nothing is behind us.
+            return Err(Error::transient("a chunk was stopped before its first row"));
+        };
+        let cursor = walk.key.literals(last.iter().map(Some))?;
+        self.assert_advances(&walk, split, &cursor, schema).await?;
+        Ok(ChunkEnd::More(cursor))
+    }
+}
+
+/// What a chunk's read brought.
+struct Read {
+    rows: usize,
+    /// The key of the last row emitted.
+    last: Option<Vec<Value>>,
+    /// It ended before its last row.
+    stopped: bool,
+}
+
+async fn read_chunk(
+    conn: &mut Conn,
+    walk: &Walk<'_>,
+    sql: &str,
+    emit: &mut (dyn FnMut(RecordBatch) -> ControlFlow<()> + Send),
+) -> Result<Read> {
+    let what = || format!("cannot read a chunk of {}", walk.known.table.name);
+    let lost = |e| failed(&what(), e);
+    let started = Instant::now();
+    let mut result: QueryResult<'_, 'static, BinaryProtocol> =
+        conn.exec_iter(sql, ()).await.map_err(lost)?;
+    let mut builder = walk.plan.builder();
+    let mut read = Read {
+        rows: 0,
+        last: None,
+        stopped: false,
+    };
+    let mut key = Vec::with_capacity(walk.key.len());
+    {
+        let stream = result.stream::<Row>().await.map_err(lost)?;
+        let Some(mut stream) = stream else {
+            return Err(Error::definite("MySQL gives no rows for a SELECT"));
+        };
+        while let Some(mut row) = stream.try_next().await.map_err(lost)? {
+            walk.key_of(&mut row, &mut key);
+            builder.push(row)?;
+            read.rows += 1;
+            let waiting = builder.rows();
+            let full = waiting >= BATCH_ROWS
+                || (waiting % BYTES_EVERY == 0 && builder.bytes() >= BATCH_BYTES);
+            if full {
+                read.last = Some(std::mem::take(&mut key));
+                if emit(builder.take()?).is_break() || started.elapsed() > CHUNK_TIME_MAX {
+                    read.stopped = true;
+                    break;
+                }
+            }
+        }
+    }
+    if builder.rows() > 0 {
+        read.last = Some(key);
+        if emit(builder.take()?).is_break() {
+            read.stopped = true;
+        }
+    }
+    result.drop_result().await.map_err(lost)?;
+    Ok(read)
+}
+
+impl MysqlChunkReader {
+    /// As many rows as should take about [`CHUNK_TIME`].
+    fn limit(&self, known: &Arc<Known>) -> usize {
+        let planned = match &self.pace {
+            Some((last, rate)) if last.table.name == known.table.name => {
+                let rows = (rate * CHUNK_TIME.as_secs_f64()) as usize;
+                rows.max(self.rows_first.min(BATCH_ROWS))
+            }
+            _ => self.rows_first,
+        };
+        let most = match self.rows_per_second {
+            Some(rate) => self.rows_max.min(rate.max(1) as usize),
+            None => self.rows_max,
+        };
+        planned.min(most).max(1)
+    }
+
+    /// Asks the server whether the walk got ahead: where it does not, it would never end, or
+    /// would leave rows out.
+    async fn assert_advances(
+        &mut self,
+        walk: &Walk<'_>,
+        split: &Split,
+        cursor: &[String],
+        schema: &TableSchema,
+    ) -> Result<()> {
+        let Some(after) = &split.after else {
+            return Ok(());
+        };
+        let sql = format!("SELECT {}", walk.key.advances_sql(after, cursor)?);
+        if query_first::<Option<i64>>(&mut self.conn, &sql).await?.flatten() == Some(1) {
+            return Ok(());
+        }
+        Err(Error::definite(format!(
+            "the walk along the key does not advance: from ({}) to ({})",
+            shorten(&after.join(", "), 200),
+            shorten(&cursor.join(", "), 200)
+        ))
+        .table(&schema.name))
+    }
+}
+
+/// A column or table that is gone was changed by a DDL that the tail has yet to meet.
+fn missing_table(error: Error, schema: &TableSchema) -> Error {
+    let text = error.to_string();
+    if text.contains("1146") || text.contains("1054") || text.contains("42S02") {
+        return Error::transient(format!(
+            "{} has changed while it was read; the log says how",
+            schema.name
+        ))
+        .cause(error);
+    }
+    error
+}
+
+/// Reads rows by key.
+pub(in crate::mysql) async fn lookup(
+    conn: &mut Conn,
+    known: &Known,
+    keys: &[Vec<String>],
+) -> Result<Vec<RecordBatch>> {
+    let table = &known.table;
+    let (key, plan) = (Key::new(table)?, SelectPlan::new(table)?);
+    let lost = |e| failed(&format!("cannot look up rows of {}", table.name), e);
+    let mut batches = Vec::new();
+    let mut builder = plan.builder();
+    for keys in keys.chunks(500) {
+        let sql = format!(
+            "SELECT {} FROM {} AS t WHERE {}",
+            plan.columns_sql(),
+            qualified(&table.name),
+            key.among_sql(keys)?
+        );
+        let rows: Vec<Row> = conn.exec(sql, ()).await.map_err(lost)?;
+        for row in rows {
+            builder.push(row)?;
+        }
+        if builder.rows() > 0 {
+            batches.push(builder.take()?);
+        }
+    }
+    Ok(batches)
+}

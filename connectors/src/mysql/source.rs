@@ -1,0 +1,325 @@
+//! The MySQL source: one value a job, shared by its tail and its snapshot workers.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU32, Ordering},
+};
+
+use arrow_array::RecordBatch;
+use arrow_select::concat::concat_batches;
+use async_trait::async_trait;
+use mysql_async::Conn;
+use tokio::sync::{Semaphore, mpsc, watch};
+
+use super::{
+    check,
+    connect::{Identity, connect_known, identity},
+    discover::{discover, inspect},
+    options::{MysqlOptions, ServerIds, Startup},
+    registry::Registry,
+    round,
+    snapshot::{
+        self, lake_key,
+        reader::{MysqlChunkReader, Throttle, lookup},
+    },
+    state::MysqlState,
+    tail::{CLASH, Tail, scan},
+};
+use crate::{
+    change::{TailItem, TailProgress},
+    error::{Error, Result},
+    position::{MysqlPosition, Position},
+    schema::{TableName, TableSchema},
+    source::{BarrierGate, Check, ChunkReader, Discovery, Source, SourceState, Split},
+};
+
+/// Captures a MySQL server.
+#[derive(Debug)]
+pub struct MysqlSource {
+    options: MysqlOptions,
+    /// Connection for questions, kept between calls.
+    control: tokio::sync::Mutex<Option<(Conn, Identity)>>,
+    registry: Arc<Registry>,
+    throttle: Arc<Throttle>,
+    connections: Arc<Semaphore>,
+    /// The server whose log the tail reads.
+    tail_server: Mutex<Option<String>>,
+    server_id: AtomicU32,
+}
+
+impl MysqlSource {
+    /// A source; nothing is connected yet.
+    pub fn new(options: MysqlOptions) -> Self {
+        let server_id = match &options.server_ids {
+            ServerIds::Random => random_id(),
+            ServerIds::Range(range) => *range.start(),
+        };
+        Self {
+            control: tokio::sync::Mutex::new(None),
+            registry: Arc::default(),
+            throttle: Arc::default(),
+            connections: Arc::new(Semaphore::new(options.connections_max.max(1))),
+            tail_server: Mutex::new(None),
+            server_id: AtomicU32::new(server_id),
+            options,
+        }
+    }
+
+    fn server_id(&self) -> u32 {
+        self.server_id.load(Ordering::Relaxed)
+    }
+
+    /// Takes the kept connection, or opens one; [`Self::keep`] gives it back. A connection of a
+    /// call that failed is not used again.
+    async fn control(&self) -> Result<(Conn, Identity)> {
+        let kept = self.control.lock().await.take();
+        if let Some((mut conn, _)) = kept {
+            // It may have been cut off meanwhile, or lead to another server now.
+            if let Ok(identity) = identity(&mut conn).await {
+                self.same_server(&identity)?;
+                return Ok((conn, identity));
+            }
+        }
+        let (conn, identity) = connect_known(&self.options).await?;
+        self.same_server(&identity)?;
+        Ok((conn, identity))
+    }
+
+    async fn keep(&self, conn: Conn, identity: Identity) {
+        *self.control.lock().await = Some((conn, identity));
+    }
+
+    fn set_tail_server(&self, uuid: Option<String>) {
+        match self.tail_server.lock() {
+            Ok(mut guard) => *guard = uuid,
+            Err(poisoned) => *poisoned.into_inner() = uuid,
+        }
+    }
+
+    /// Behind a proxy two connections may end at two servers, whose positions do not compare.
+    fn same_server(&self, identity: &Identity) -> Result<()> {
+        let tail = match self.tail_server.lock() {
+            Ok(guard) => guard.clone(),
+            Err(poisoned) => poisoned.into_inner().clone(),
+        };
+        match tail {
+            Some(tail) if tail != identity.uuid => Err(Error::transient(format!(
+                "this connection leads to server {}, the log is read from {tail}",
+                identity.uuid
+            ))
+            .advice("Connect to the server itself, not to a proxy that spreads connections")),
+            _ => Ok(()),
+        }
+    }
+
+    async fn start_state(
+        &self,
+        conn: &mut Conn,
+        identity: &Identity,
+        names: &[TableName],
+    ) -> Result<(MysqlState, MysqlPosition)> {
+        // The file is taken first: every transaction of an earlier file is in the set.
+        let begin = round::log_end(conn, identity).await?;
+        let set = round::settled(conn, identity).await?;
+        let settled_at = round::log_end(conn, identity).await?;
+        let found = inspect(conn, names, &self.options).await?;
+        if let Some((name, reason)) = found.rejected.first() {
+            return Err(Error::definite(format!("cannot be captured: {reason}")).table(name));
+        }
+        if let Some(gone) = names
+            .iter()
+            .find(|name| !found.captured.iter().any(|table| table.name == **name))
+        {
+            return Err(Error::transient("the table has gone while the job was starting").table(gone));
+        }
+        let schemas_read_at = round::log_end(conn, identity).await?;
+        // With GTIDs the head of the file is only a lower bound until the server has said more.
+        // Without them a rotation of the log waits until all of the old file is committed.
+        let latest = self.options.startup == Startup::LatestOffset;
+        let offset = match (identity.gtid, latest) {
+            (false, true) => begin.offset,
+            _ => 4,
+        };
+        let position = MysqlPosition {
+            gtid_set: set,
+            offset,
+            ..begin
+        };
+        let state = MysqlState {
+            tables: found.captured,
+            fold_names: identity.fold_names,
+            schemas_read_at,
+            settled_at,
+            key_indexes: found.key_indexes,
+            ignore_up_to: Default::default(),
+        };
+        Ok((state, position))
+    }
+}
+
+fn random_id() -> u32 {
+    5400 + (uuid::Uuid::new_v4().as_u128() % 1001) as u32
+}
+
+fn mysql_position(position: &Position) -> Result<&MysqlPosition> {
+    match position {
+        Position::Mysql(position) => Ok(position),
+        Position::Log { .. } => Err(Error::definite("this is not a position of MySQL")),
+    }
+}
+
+#[async_trait]
+impl Source for MysqlSource {
+    async fn check(&self) -> Vec<Check> {
+        check::run(&self.options, self.server_id()).await
+    }
+
+    async fn discover(&self) -> Result<Discovery> {
+        let (mut conn, identity) = self.control().await?;
+        let found = discover(&mut conn, &self.options).await?;
+        self.keep(conn, identity).await;
+        self.registry.add(&found.captured, &found.key_indexes);
+        Ok(Discovery {
+            captured: found
+                .captured
+                .iter()
+                .map(|table| Arc::new(table.to_schema()))
+                .collect(),
+            rejected: found.rejected,
+        })
+    }
+
+    async fn start(&self, tables: &[Arc<TableSchema>]) -> Result<SourceState> {
+        self.set_tail_server(None);
+        let (mut conn, identity) = self.control().await?;
+        let names: Vec<TableName> = tables.iter().map(|table| table.name.clone()).collect();
+        let (mut state, position) = self.start_state(&mut conn, &identity, &names).await?;
+        if !identity.gtid && self.options.startup != Startup::LatestOffset {
+            let end = state.schemas_read_at.clone();
+            if end.file != position.file {
+                return Err(Error::transient("MySQL's log rotated while the job was starting"));
+            }
+            let (own, _) = connect_known(&self.options).await?;
+            let piece = (&position, &end);
+            let id = self.server_id();
+            state.ignore_up_to =
+                scan::changed_tables(own, &self.options, &identity, id, &state, piece).await?;
+        }
+        self.registry.add(&state.tables, &state.key_indexes);
+        self.set_tail_server(Some(identity.uuid.clone()));
+        self.keep(conn, identity).await;
+        Ok(SourceState {
+            connector: state.to_value()?,
+            position: Position::Mysql(position),
+        })
+    }
+
+    fn tables(&self, state: &SourceState) -> Result<Vec<Arc<TableSchema>>> {
+        let (own, _) = MysqlState::read(state)?;
+        self.registry.add(&own.tables, &own.key_indexes);
+        Ok(own.schemas())
+    }
+
+    async fn verify_position(&self, state: &SourceState) -> Result<()> {
+        let (_, position) = MysqlState::read(state)?;
+        let (mut conn, identity) = connect_known(&self.options).await?;
+        round::verify(&mut conn, &identity, &position).await
+    }
+
+    async fn tail(
+        &self,
+        from: SourceState,
+        gate: Arc<dyn BarrierGate>,
+        out: mpsc::Sender<TailItem>,
+        progress: watch::Sender<TailProgress>,
+    ) -> Result<()> {
+        self.tables(&from)?;
+        let (_, position) = MysqlState::read(&from)?;
+        let (mut conn, identity) = connect_known(&self.options).await?;
+        round::verify(&mut conn, &identity, &position).await?;
+        self.set_tail_server(Some(identity.uuid.clone()));
+        let registry = &*self.registry;
+        let tail = Tail::new(&self.options, &identity, registry, &from, gate, out, progress)?;
+        let result = tail.run(conn, self.server_id()).await;
+        match result {
+            Err(error)
+                if self.options.server_ids == ServerIds::Random
+                    && error.to_string().contains(CLASH) =>
+            {
+                // Two jobs drew one number.
+                self.server_id.store(random_id(), Ordering::Relaxed);
+                Err(Error::transient(CLASH).advice("Another number is drawn"))
+            }
+            result => result,
+        }
+    }
+
+    async fn round_low(&self, emitted: &Position) -> Result<Position> {
+        let emitted = mysql_position(emitted)?;
+        let (mut conn, identity) = self.control().await?;
+        let low = round::low(&mut conn, &identity, emitted).await?;
+        self.keep(conn, identity).await;
+        Ok(Position::Mysql(low))
+    }
+
+    async fn round_high(&self) -> Result<Position> {
+        let (mut conn, identity) = self.control().await?;
+        let high = round::log_end(&mut conn, &identity).await?;
+        self.keep(conn, identity).await;
+        Ok(Position::Mysql(high))
+    }
+
+    async fn estimate(&self, table: &TableSchema) -> Result<(u64, u64)> {
+        let (mut conn, identity) = self.control().await?;
+        let estimate = snapshot::estimate(&mut conn, &table.name).await?;
+        self.keep(conn, identity).await;
+        Ok(estimate)
+    }
+
+    async fn splits(&self, table: &TableSchema, want: usize) -> Result<Vec<Split>> {
+        let known = self.registry.find(table)?;
+        let (mut conn, identity) = self.control().await?;
+        let column = self.options.chunk_key_column.as_deref();
+        let splits = snapshot::splits(&mut conn, &known.table, want, column).await?;
+        self.keep(conn, identity).await;
+        Ok(splits)
+    }
+
+    async fn reader(&self) -> Result<Box<dyn ChunkReader>> {
+        let permit = self
+            .connections
+            .clone()
+            .acquire_owned()
+            .await
+            .map_err(|e| Error::transient("no connection for chunk reads").cause(e))?;
+        let (conn, identity) = connect_known(&self.options).await?;
+        self.same_server(&identity)?;
+        Ok(Box::new(MysqlChunkReader {
+            conn,
+            registry: self.registry.clone(),
+            throttle: self.throttle.clone(),
+            rows_first: self.options.chunk_rows.max(1),
+            rows_max: self.options.chunk_rows_max.max(1),
+            rows_per_second: self.options.rows_per_second_max,
+            _permit: permit,
+            pace: None,
+        }))
+    }
+
+    async fn lookup(&self, schema: &TableSchema, keys: &[Vec<String>]) -> Result<RecordBatch> {
+        let known = self.registry.find(schema)?;
+        let (mut conn, identity) = self.control().await?;
+        let batches = lookup(&mut conn, &known, keys).await?;
+        self.keep(conn, identity).await;
+        concat_batches(&Arc::new(schema.arrow()), &batches)
+            .map_err(|e| Error::definite("rows do not form a batch").table(&schema.name).cause(e))
+    }
+
+    fn key_of(&self, schema: &TableSchema, rows: &RecordBatch, row: usize) -> Result<Vec<String>> {
+        lake_key::key_of(&self.registry.find(schema)?.table, rows, row)
+    }
+
+    async fn confirm(&self, _position: &Position) -> Result<()> {
+        Ok(())
+    }
+}

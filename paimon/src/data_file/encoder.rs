@@ -1,0 +1,487 @@
+//! Parquet as Java Paimon writes it: the schema, and an encoder of one file.
+//!
+//! The encoder stands on the parts of the `parquet` crate's Arrow writer, because that writer has
+//! no INT96, which timestamps of 7 to 9 digits are in this format.
+//!
+//! Source of the schema: `ParquetSchemaConverter`, `SpecialFields`; checked against a file of Java
+//! Paimon 1.4.2.
+
+use std::{collections::HashSet, io, sync::Arc};
+
+use arrow_array::{Array, ArrayRef, cast::AsArray, types::TimestampNanosecondType};
+use arrow_schema::{DataType as ArrowType, Field, TimeUnit as ArrowTimeUnit};
+use parquet::{
+    arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves},
+    basic::{Compression, LogicalType, Repetition, TimeUnit, Type as PhysicalType, ZstdLevel},
+    data_type::{Int96, Int96Type},
+    file::{
+        properties::{EnabledStatistics, WriterProperties},
+        writer::SerializedFileWriter,
+    },
+    schema::types::{ColumnPath, Type, TypePtr},
+};
+
+use crate::{
+    binary_row::{BinaryRowWriter, RowEncoder},
+    bucket,
+    data_type::{DataField, DataType},
+    error::{Error, Result},
+    schema::Schema,
+};
+
+/// `_SEQUENCE_NUMBER`
+const SEQUENCE_FIELD_ID: i32 = i32::MAX - 1;
+/// `_VALUE_KIND`
+const KIND_FIELD_ID: i32 = i32::MAX - 2;
+/// `_KEY_x` of a field has this added to the field's id.
+const KEY_FIELD_ID_START: i32 = i32::MAX / 2;
+/// Ids of items within columns, by column and depth.
+const NESTED_FIELD_ID_BASE: i32 = 536_870_911;
+const NESTED_DEPTHS_MAX: i32 = 1 << 10;
+
+/// Rows of the first batch that decide about dictionaries.
+const SAMPLE_ROWS: usize = 1024;
+/// A dictionary pays when a value stands in so many rows.
+const REPEATS_MIN: usize = 4;
+const NANOS_PER_DAY: i64 = 86_400_000_000_000;
+const JULIAN_DAY_OF_EPOCH: i64 = 2_440_588;
+
+/// What all files of a table at one schema have in common.
+#[derive(Debug)]
+pub(crate) struct FileShape {
+    /// Key columns, sequence number, kind, value columns.
+    columns: Vec<DataField>,
+    arrow: Arc<arrow_schema::Schema>,
+    parquet: TypePtr,
+    compression: Compression,
+    /// What option `parquet.enable.dictionary` says, if anything.
+    dictionary: Option<bool>,
+}
+
+impl FileShape {
+    pub(crate) fn new(schema: &Schema, keys: &[usize]) -> Result<Self> {
+        let option = |name: &str| schema.options.get(name).map(String::as_str);
+        let mut columns = Vec::with_capacity(keys.len() + 2 + schema.fields.len());
+        for field in keys.iter().filter_map(|at| schema.fields.get(*at)) {
+            columns.push(DataField {
+                id: KEY_FIELD_ID_START + field.id,
+                name: format!("_KEY_{}", field.name),
+                nullable: false,
+                ..field.clone()
+            });
+        }
+        columns.push(system_field(
+            "_SEQUENCE_NUMBER",
+            SEQUENCE_FIELD_ID,
+            DataType::BigInt,
+        ));
+        columns.push(system_field(
+            "_VALUE_KIND",
+            KIND_FIELD_ID,
+            DataType::TinyInt,
+        ));
+        columns.extend(schema.fields.iter().cloned());
+        let arrow = columns
+            .iter()
+            .map(|field| Field::new(&field.name, field.data_type.arrow(), field.nullable))
+            .collect::<Vec<_>>();
+        let types = columns
+            .iter()
+            .map(|field| column_type(field).map(Arc::new))
+            .collect::<Result<Vec<_>>>()?;
+        let parquet = Type::group_type_builder("paimon_schema")
+            .with_fields(types)
+            .build()?;
+        Ok(Self {
+            columns,
+            arrow: Arc::new(arrow_schema::Schema::new(arrow)),
+            parquet: Arc::new(parquet),
+            compression: compression(
+                option("file.compression"),
+                option("file.compression.zstd-level"),
+            )?,
+            dictionary: option("parquet.enable.dictionary")
+                .map(|enable| enable.eq_ignore_ascii_case("true")),
+        })
+    }
+
+    fn properties(&self, sample: &[ArrayRef]) -> WriterProperties {
+        let mut properties = WriterProperties::builder()
+            .set_compression(self.compression)
+            .set_dictionary_enabled(false)
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_offset_index_disabled(true)
+            .set_created_by(concat!("headwater-paimon version ", env!("CARGO_PKG_VERSION")).into());
+        for (field, array) in self.columns.iter().zip(sample) {
+            let enabled = self
+                .dictionary
+                .unwrap_or_else(|| repeats(array, &field.data_type));
+            let mut path = vec![field.name.clone()];
+            let mut data_type = &field.data_type;
+            while let DataType::Array(item) = data_type {
+                path.extend(["list".to_owned(), "element".to_owned()]);
+                data_type = item;
+            }
+            properties = properties.set_column_dictionary_enabled(ColumnPath::new(path), enabled);
+        }
+        properties.build()
+    }
+}
+
+fn system_field(name: &str, id: i32, data_type: DataType) -> DataField {
+    DataField {
+        id,
+        name: name.to_owned(),
+        data_type,
+        nullable: false,
+        description: None,
+    }
+}
+
+fn compression(name: Option<&str>, level: Option<&str>) -> Result<Compression> {
+    let name = name.unwrap_or("zstd").to_ascii_lowercase();
+    Ok(match name.as_str() {
+        "zstd" => {
+            let level = level.unwrap_or("1");
+            let number = level
+                .parse()
+                .ok()
+                .and_then(|level| ZstdLevel::try_new(level).ok());
+            Compression::ZSTD(number.ok_or_else(|| {
+                Error::Unsupported(format!("option file.compression.zstd-level = {level}"))
+            })?)
+        }
+        "lz4" => Compression::LZ4,
+        "snappy" => Compression::SNAPPY,
+        "none" | "uncompressed" => Compression::UNCOMPRESSED,
+        _ => {
+            return Err(Error::Unsupported(format!(
+                "option file.compression = {name}"
+            )));
+        }
+    })
+}
+
+/// Whether values repeat so often that a dictionary pays.
+fn repeats(array: &ArrayRef, data_type: &DataType) -> bool {
+    let rows = array.len().min(SAMPLE_ROWS);
+    let Ok(encoder) = RowEncoder::new([(&array.slice(0, rows), data_type)]) else {
+        // Of arrays the items are not looked at.
+        return true;
+    };
+    let mut writer = BinaryRowWriter::new(1);
+    let mut seen = HashSet::new();
+    for row in 0..rows {
+        encoder.encode(row, &mut writer);
+        seen.insert(bucket::hash(writer.row()));
+    }
+    seen.len() * REPEATS_MIN <= rows
+}
+
+fn column_type(field: &DataField) -> Result<Type> {
+    let repetition = if field.nullable {
+        Repetition::OPTIONAL
+    } else {
+        Repetition::REQUIRED
+    };
+    parquet_type(
+        &field.name,
+        &field.data_type,
+        repetition,
+        field.id,
+        field.id,
+        0,
+    )
+}
+
+/// The Parquet type of a column (`depth` 0) or of items within it.
+fn parquet_type(
+    name: &str,
+    data_type: &DataType,
+    repetition: Repetition,
+    id: i32,
+    column_id: i32,
+    depth: i32,
+) -> Result<Type> {
+    use PhysicalType::{
+        BOOLEAN, BYTE_ARRAY, DOUBLE, FIXED_LEN_BYTE_ARRAY, FLOAT, INT32, INT64, INT96,
+    };
+    let (physical, logical) = match data_type {
+        DataType::Boolean => (BOOLEAN, None),
+        DataType::TinyInt => (INT32, Some(LogicalType::integer(8, true))),
+        DataType::SmallInt => (INT32, Some(LogicalType::integer(16, true))),
+        DataType::Int => (INT32, None),
+        DataType::BigInt => (INT64, None),
+        DataType::Float => (FLOAT, None),
+        DataType::Double => (DOUBLE, None),
+        DataType::Decimal(precision, scale) => {
+            let physical = match precision {
+                0..=9 => INT32,
+                10..=18 => INT64,
+                _ => FIXED_LEN_BYTE_ARRAY,
+            };
+            let logical = LogicalType::decimal(i32::from(*scale), i32::from(*precision));
+            (physical, Some(logical))
+        }
+        DataType::Char(_) | DataType::VarChar(_) | DataType::String => {
+            (BYTE_ARRAY, Some(LogicalType::String))
+        }
+        DataType::Binary(_) | DataType::VarBinary(_) | DataType::Bytes => (BYTE_ARRAY, None),
+        DataType::Date => (INT32, Some(LogicalType::Date)),
+        DataType::Time(_) => (INT32, Some(LogicalType::time(true, TimeUnit::MILLIS))),
+        DataType::Timestamp(digits) | DataType::TimestampLtz(digits) => {
+            let adjusted = matches!(data_type, DataType::TimestampLtz(_));
+            match digits {
+                0..=3 => (
+                    INT64,
+                    Some(LogicalType::timestamp(adjusted, TimeUnit::MILLIS)),
+                ),
+                4..=6 => (
+                    INT64,
+                    Some(LogicalType::timestamp(adjusted, TimeUnit::MICROS)),
+                ),
+                _ if depth > 0 => {
+                    return Err(Error::Unsupported(format!("ARRAY<{data_type}>")));
+                }
+                _ => (INT96, None),
+            }
+        }
+        DataType::Array(item) => {
+            let depth = depth + 1;
+            let item_id = NESTED_FIELD_ID_BASE + NESTED_DEPTHS_MAX * column_id + depth;
+            let element = parquet_type(
+                "element",
+                item,
+                Repetition::OPTIONAL,
+                item_id,
+                column_id,
+                depth,
+            )?;
+            let list = Type::group_type_builder("list")
+                .with_repetition(Repetition::REPEATED)
+                .with_fields(vec![Arc::new(element)])
+                .build()?;
+            return Ok(Type::group_type_builder(name)
+                .with_repetition(repetition)
+                .with_logical_type(Some(LogicalType::List))
+                .with_id(Some(id))
+                .with_fields(vec![Arc::new(list)])
+                .build()?);
+        }
+    };
+    let mut builder = Type::primitive_type_builder(name, physical)
+        .with_repetition(repetition)
+        .with_logical_type(logical)
+        .with_id(Some(id));
+    if let DataType::Decimal(precision, scale) = data_type {
+        builder = builder
+            .with_precision(i32::from(*precision))
+            .with_scale(i32::from(*scale));
+        if physical == FIXED_LEN_BYTE_ARRAY {
+            builder = builder.with_length(bytes_of_decimal(*precision));
+        }
+    }
+    Ok(builder.build()?)
+}
+
+/// Fewest bytes that hold every decimal of so many digits.
+fn bytes_of_decimal(precision: u8) -> i32 {
+    let greatest = (0..precision).fold(1_i128, |power, _| power.saturating_mul(10)) - 1;
+    (1..16)
+        .find(|bytes| greatest < 1_i128 << (8 * bytes - 1))
+        .unwrap_or(16)
+}
+
+/// What is encoded and not yet handed to the store.
+#[derive(Debug, Default)]
+struct Sink(Vec<u8>);
+
+impl io::Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// One column of the open row group.
+enum ColumnEncoder {
+    Arrow(Box<ArrowColumnWriter>),
+    /// Kept until the row group closes.
+    Int96 {
+        values: Vec<Int96>,
+        levels: Vec<i16>,
+        optional: bool,
+    },
+}
+
+/// Encodes one file; what is ready is taken with [`Encoder::take`].
+pub(crate) struct Encoder {
+    shape: Arc<FileShape>,
+    file: SerializedFileWriter<Sink>,
+    factory: ArrowRowGroupWriterFactory,
+    open: Option<Vec<ColumnEncoder>>,
+}
+
+impl std::fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Encoder").finish_non_exhaustive()
+    }
+}
+
+impl Encoder {
+    /// `sample` is the first batch, which decides about dictionaries.
+    pub(crate) fn new(shape: Arc<FileShape>, sample: &[ArrayRef]) -> Result<Self> {
+        let properties = Arc::new(shape.properties(sample));
+        let file = SerializedFileWriter::new(Sink::default(), shape.parquet.clone(), properties)?;
+        let factory = ArrowRowGroupWriterFactory::new(&file, shape.arrow.clone());
+        Ok(Self {
+            shape,
+            file,
+            factory,
+            open: None,
+        })
+    }
+
+    /// Encodes a batch: all columns of the file, in order, of one length.
+    pub(crate) fn write(&mut self, columns: &[ArrayRef]) -> Result<()> {
+        if columns.len() != self.shape.columns.len() {
+            return Err(Error::Internal(
+                "a batch with other columns than the file".into(),
+            ));
+        }
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => self.begin_row_group()?,
+        };
+        let fields = self.shape.arrow.fields().iter();
+        for ((encoder, field), array) in open.iter_mut().zip(fields).zip(columns) {
+            match encoder {
+                ColumnEncoder::Arrow(writer) => {
+                    for leaf in compute_leaves(field, array)? {
+                        writer.write(&leaf)?;
+                    }
+                }
+                ColumnEncoder::Int96 { values, levels, .. } => {
+                    for ticks in array.as_primitive::<TimestampNanosecondType>() {
+                        levels.push(i16::from(ticks.is_some()));
+                        values.extend(ticks.map(int96));
+                    }
+                }
+            }
+        }
+        self.open = Some(open);
+        Ok(())
+    }
+
+    fn begin_row_group(&self) -> Result<Vec<ColumnEncoder>> {
+        let writers = self
+            .factory
+            .create_column_writers(self.file.flushed_row_groups().len())?;
+        // One leaf a column: arrays are the only nested type.
+        let fields = self.shape.arrow.fields().iter();
+        Ok(writers
+            .into_iter()
+            .zip(fields)
+            .map(|(writer, field)| match field.data_type() {
+                ArrowType::Timestamp(ArrowTimeUnit::Nanosecond, _) => ColumnEncoder::Int96 {
+                    values: Vec::new(),
+                    levels: Vec::new(),
+                    optional: field.is_nullable(),
+                },
+                _ => ColumnEncoder::Arrow(Box::new(writer)),
+            })
+            .collect())
+    }
+
+    /// Closes the open row group, if any, so that its bytes can be taken.
+    pub(crate) fn end_row_group(&mut self) -> Result<()> {
+        let Some(open) = self.open.take() else {
+            return Ok(());
+        };
+        let mut group = self.file.next_row_group()?;
+        for encoder in open {
+            match encoder {
+                ColumnEncoder::Arrow(writer) => writer.close()?.append_to_row_group(&mut group)?,
+                ColumnEncoder::Int96 {
+                    values,
+                    levels,
+                    optional,
+                } => {
+                    let mut column = group
+                        .next_column()?
+                        .ok_or_else(|| Error::Internal("no INT96 column in the file".into()))?;
+                    let levels = optional.then_some(levels.as_slice());
+                    column
+                        .typed::<Int96Type>()
+                        .write_batch(&values, levels, None)?;
+                    column.close()?;
+                }
+            }
+        }
+        group.close()?;
+        self.file
+            .flush()
+            .map_err(parquet::errors::ParquetError::from)?;
+        Ok(())
+    }
+
+    /// Bytes of memory that the open row group takes.
+    pub(crate) fn open_bytes(&self) -> usize {
+        self.open.iter().flatten().map(ColumnEncoder::bytes).sum()
+    }
+
+    /// About how many bytes the file has so far, the open row group included.
+    pub(crate) fn file_bytes(&self) -> usize {
+        let open = self.open.iter().flatten().map(ColumnEncoder::encoded_bytes);
+        self.file.bytes_written() + open.sum::<usize>()
+    }
+
+    /// Takes what is ready.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.file.inner_mut().0)
+    }
+
+    /// Writes the footer; the rest is to be taken then.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        self.end_row_group()?;
+        self.file.finish()?;
+        self.file
+            .flush()
+            .map_err(parquet::errors::ParquetError::from)?;
+        Ok(())
+    }
+}
+
+impl ColumnEncoder {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Arrow(writer) => writer.memory_size(),
+            Self::Int96 { values, levels, .. } => {
+                values.capacity() * size_of::<Int96>() + levels.capacity() * size_of::<i16>()
+            }
+        }
+    }
+
+    fn encoded_bytes(&self) -> usize {
+        match self {
+            Self::Arrow(writer) => writer.get_estimated_total_bytes(),
+            Self::Int96 { values, .. } => values.len() * size_of::<Int96>(),
+        }
+    }
+}
+
+/// Nanoseconds since the epoch as Julian day and nanoseconds of the day.
+fn int96(ticks: i64) -> Int96 {
+    let day = ticks.div_euclid(NANOS_PER_DAY) + JULIAN_DAY_OF_EPOCH;
+    let nanos = ticks.rem_euclid(NANOS_PER_DAY) as u64;
+    let mut value = Int96::new();
+    value.set_data(nanos as u32, (nanos >> 32) as u32, day as u32);
+    value
+}
+
+#[cfg(test)]
+mod tests;

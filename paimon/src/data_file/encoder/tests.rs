@@ -1,0 +1,42 @@
+use super::*;
+use crate::fixture::{ALL_TYPES, fixture};
+
+/// Printed from the footer of a file of Java Paimon 1.4.2 of the same schema.
+const JAVA: &str = include_str!("../../../tests/data/parquet_schema.txt");
+
+#[test]
+fn the_schema_is_what_java_writes() {
+    let fixture = fixture(&ALL_TYPES, &["id"], &[], &[]);
+    let shape = FileShape::new(fixture.table.schema(), &[0]).unwrap();
+    let mut printed = Vec::new();
+    parquet::schema::printer::print_schema(&mut printed, &shape.parquet);
+    assert_eq!(String::from_utf8(printed).unwrap().trim(), JAVA.trim());
+}
+
+#[test]
+fn decimals_take_no_more_bytes_than_they_need() {
+    // computeMinBytesForDecimalPrecision of Java.
+    assert_eq!(bytes_of_decimal(19), 9);
+    assert_eq!(bytes_of_decimal(20), 9);
+    assert_eq!(bytes_of_decimal(21), 9);
+    assert_eq!(bytes_of_decimal(22), 10);
+    assert_eq!(bytes_of_decimal(38), 16);
+}
+
+#[test]
+fn int96_counts_days_and_nanoseconds() {
+    // As in a file of Java Paimon: 2262-04-11 23:47:16.854775807 and one nanosecond before 1970.
+    assert_eq!(int96(i64::MAX).data(), [3_796_828_159, 19_938, 2_547_339]);
+    assert_eq!(
+        int96(-1).data(),
+        [(NANOS_PER_DAY - 1) as u32, 20_116, 2_440_587]
+    );
+}
+
+#[test]
+fn a_dictionary_is_for_values_that_repeat() {
+    let same: ArrayRef = Arc::new(arrow_array::Int64Array::from(vec![7; 5000]));
+    let all: ArrayRef = Arc::new(arrow_array::Int64Array::from_iter_values(0..5000));
+    assert!(repeats(&same, &DataType::BigInt));
+    assert!(!repeats(&all, &DataType::BigInt));
+}

@@ -1,0 +1,224 @@
+//! Which partition and bucket each row of a batch belongs to.
+
+use std::collections::HashMap;
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+
+use crate::{
+    binary_row::{BinaryRowWriter, RowEncoder},
+    bucket::BucketAssigner,
+    data_type::DataType,
+    error::{Error, Result},
+    partition_folder::PartitionFolders,
+    schema::Schema,
+    table::Table,
+};
+
+/// A partition's bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// With the arity prefix.
+    pub(crate) partition: Vec<u8>,
+    pub(crate) bucket: i32,
+    /// In the store.
+    pub(crate) folder: String,
+}
+
+/// Finds the places of rows and numbers them as they come up.
+#[derive(Debug)]
+pub(crate) struct Placement {
+    table_folder: String,
+    partition_columns: Vec<(usize, DataType)>,
+    folders: PartitionFolders,
+    buckets: BucketAssigner,
+    /// Partition's number by its bytes.
+    partitions: HashMap<Vec<u8>, usize>,
+    numbers: HashMap<(usize, i32), usize>,
+    places: Vec<Place>,
+}
+
+impl Placement {
+    pub(crate) fn new(table: &Table) -> Result<Self> {
+        let schema = table.schema();
+        Ok(Self {
+            table_folder: table.path().to_string(),
+            partition_columns: partition_columns(schema),
+            folders: PartitionFolders::new(schema)?,
+            buckets: BucketAssigner::new(schema)?,
+            partitions: HashMap::new(),
+            numbers: HashMap::new(),
+            places: Vec::new(),
+        })
+    }
+
+    /// Buckets of the table.
+    pub(crate) fn buckets(&self) -> i32 {
+        self.buckets.buckets()
+    }
+
+    /// The places found so far; rows are placed by their number here.
+    pub(crate) fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// The number of the place of each row. `None`: all rows of the batch have place 0, the only
+    /// one there is.
+    pub(crate) fn place(&mut self, columns: &[ArrayRef]) -> Result<Option<Vec<usize>>> {
+        if self.partition_columns.is_empty() && self.buckets() == 1 {
+            if self.places.is_empty() {
+                self.number(&[0; 12], 0)?;
+            }
+            return Ok(None);
+        }
+        let buckets = self.buckets.assign(columns)?;
+        if self.partition_columns.is_empty() {
+            // At most 2³¹ of them, and in practice a few hundred: no hashing a row.
+            let mut known = vec![None; usize::try_from(self.buckets()).unwrap_or(0)];
+            return buckets
+                .into_iter()
+                .map(|bucket| match known.get_mut(bucket as usize) {
+                    Some(Some(number)) => Ok(*number),
+                    Some(known) => {
+                        let number = self.number(&[0; 12], bucket)?;
+                        *known = Some(number);
+                        Ok(number)
+                    }
+                    None => self.number(&[0; 12], bucket),
+                })
+                .collect::<Result<Vec<_>>>()
+                .map(Some);
+        }
+        let keys = self
+            .partition_columns
+            .iter()
+            .filter_map(|(at, data_type)| Some((columns.get(*at)?, data_type)))
+            .collect::<Vec<_>>();
+        let encoder = RowEncoder::new(keys)?;
+        let mut writer = BinaryRowWriter::new(encoder.arity());
+        buckets
+            .into_iter()
+            .enumerate()
+            .map(|(row, bucket)| {
+                encoder.encode(row, &mut writer);
+                self.number(writer.serialized(), bucket)
+            })
+            .collect::<Result<Vec<_>>>()
+            .map(Some)
+    }
+
+    fn number(&mut self, partition: &[u8], bucket: i32) -> Result<usize> {
+        let partition_number = match self.partitions.get(partition) {
+            Some(number) => *number,
+            None => {
+                let number = self.partitions.len();
+                self.partitions.insert(partition.to_vec(), number);
+                number
+            }
+        };
+        if let Some(number) = self.numbers.get(&(partition_number, bucket)) {
+            return Ok(*number);
+        }
+        let folder = format!(
+            "{}/{}bucket-{bucket}",
+            self.table_folder,
+            self.folders.folder(partition)?
+        );
+        let number = self.places.len();
+        self.places.push(Place {
+            partition: partition.to_vec(),
+            bucket,
+            folder,
+        });
+        self.numbers.insert((partition_number, bucket), number);
+        Ok(number)
+    }
+}
+
+fn partition_columns(schema: &Schema) -> Vec<(usize, DataType)> {
+    schema
+        .partition_keys
+        .iter()
+        .filter_map(|name| schema.field(name))
+        .map(|(at, field)| (at, field.data_type.clone()))
+        .collect()
+}
+
+/// Binds a batch to a table's columns by name: in the table's order, NULLs where a nullable column
+/// is missing. Nothing is copied.
+pub(crate) fn bind(table: &Table, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
+    let schema = table.schema();
+    let wrong = |message: String| Error::Table {
+        table: table.name().to_owned(),
+        message,
+    };
+    if let Some(unknown) = rows
+        .schema_ref()
+        .fields()
+        .iter()
+        .find(|field| schema.field(field.name()).is_none())
+    {
+        return Err(wrong(format!("it has no column {}", unknown.name())));
+    }
+    schema
+        .fields
+        .iter()
+        .map(|field| {
+            let expected = field.data_type.arrow();
+            let Some(column) = rows.column_by_name(&field.name) else {
+                if field.nullable {
+                    return Ok(arrow_array::new_null_array(&expected, rows.num_rows()));
+                }
+                return Err(wrong(format!(
+                    "column {} is NOT NULL and missing",
+                    field.name
+                )));
+            };
+            if !field.nullable && column.null_count() > 0 {
+                return Err(wrong(format!(
+                    "column {} is NOT NULL and has NULLs",
+                    field.name
+                )));
+            }
+            if *column.data_type() == expected {
+                return Ok(column.clone());
+            }
+            same_list(column, &field.data_type).ok_or_else(|| {
+                wrong(format!(
+                    "column {} is {} and gets Arrow {}",
+                    field.name,
+                    field.data_type,
+                    column.data_type()
+                ))
+            })
+        })
+        .collect()
+}
+
+/// Lists whose items have another name are the same lists.
+fn same_list(column: &ArrayRef, data_type: &DataType) -> Option<ArrayRef> {
+    use arrow_array::{ListArray, cast::AsArray};
+    let DataType::Array(item) = data_type else {
+        return None;
+    };
+    let list = column.as_list_opt::<i32>()?;
+    let values = if *list.values().data_type() == item.arrow() {
+        list.values().clone()
+    } else {
+        same_list(list.values(), item)?
+    };
+    let field = arrow_schema::Field::new("element", item.arrow(), true);
+    let offsets = list.offsets().clone();
+    let list = ListArray::try_new(field.into(), offsets, values, list.nulls().cloned()).ok()?;
+    Some(std::sync::Arc::new(list))
+}
+
+/// Bytes that columns' own rows take, whatever else their buffers hold.
+pub(crate) fn bytes_of(columns: &[ArrayRef]) -> usize {
+    columns
+        .iter()
+        .map(|column| {
+            let bytes = column.to_data().get_slice_memory_size();
+            bytes.unwrap_or_else(|_| column.get_array_memory_size())
+        })
+        .sum()
+}

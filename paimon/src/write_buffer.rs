@@ -1,0 +1,374 @@
+//! The sort buffer: collects changes in any order and writes them as level-0 files.
+//!
+//! Source of the rules: `MergeTreeWriter`, `SortBufferWriteBuffer`.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, Int8Array, Int64Array, RecordBatch};
+use arrow_row::{RowConverter, Rows, SortField};
+use arrow_select::interleave::interleave;
+use futures::{StreamExt, stream};
+
+use crate::{
+    data_file::{Budget, FileLayout, KeyValueBatch, RollingWriter, kind},
+    data_file_meta::{CommitMessage, DataFileMeta},
+    error::{Error, Result},
+    placement::{Place, Placement, bind, bytes_of},
+    table::Table,
+};
+
+/// Rows that are encoded at a time, at most.
+pub(crate) const CHUNK_ROWS_MAX: usize = 8192;
+/// Bytes of rows that are gathered at a time, about.
+const CHUNK_BYTES: usize = 4 << 20;
+
+/// How much a writer may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WriteSettings {
+    /// Bytes of memory for rows and open files.
+    pub max_buffered_bytes: usize,
+    /// Bytes at which a file ends, where the table's option `target-file-size` does not say.
+    pub target_file_bytes: u64,
+    /// Buckets that are encoded at the same time.
+    pub parallelism: usize,
+}
+
+impl Default for WriteSettings {
+    /// 64 MiB of memory, files of 128 MiB (the format's default), as many buckets at a time as the
+    /// machine has cores, and no more than 4.
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            max_buffered_bytes: 64 << 20,
+            target_file_bytes: 128 << 20,
+            parallelism: cores.min(4),
+        }
+    }
+}
+
+/// A batch as it came, bound to the table.
+#[derive(Debug)]
+struct Buffered {
+    columns: Vec<ArrayRef>,
+    rows: usize,
+    kinds: Option<Vec<i8>>,
+    first_sequence: i64,
+}
+
+impl Buffered {
+    fn kind(&self, row: usize) -> i8 {
+        let kinds = self.kinds.as_ref();
+        kinds
+            .and_then(|kinds| kinds.get(row))
+            .copied()
+            .unwrap_or(kind::INSERT)
+    }
+}
+
+/// Collects changes of one table and writes them as level-0 files.
+#[derive(Debug)]
+pub struct WriteBuffer {
+    table: Table,
+    layout: Arc<FileLayout>,
+    parallelism: usize,
+    target_file_bytes: u64,
+    batches: Arc<Vec<Buffered>>,
+    buffered_bytes: usize,
+}
+
+/// Row of a batch.
+type RowAt = (usize, usize);
+
+impl WriteBuffer {
+    /// For a table with fixed buckets. Options that would give rows another meaning are refused.
+    pub fn new(table: Table, settings: WriteSettings) -> Result<Self> {
+        let budget = Budget::new(table.schema())?;
+        // Refuses what cannot be placed, before rows come.
+        Placement::new(&table)?;
+        Ok(Self {
+            layout: FileLayout::new(&table)?,
+            table,
+            parallelism: settings.parallelism.max(1),
+            target_file_bytes: budget
+                .target_file_bytes
+                .unwrap_or(settings.target_file_bytes),
+            batches: Arc::default(),
+            buffered_bytes: 0,
+        })
+    }
+
+    /// Takes in changes. Columns are bound by name; a missing nullable column is NULL; a missing
+    /// NOT NULL or an unknown column, or another Arrow type than
+    /// [`DataType::arrow`](crate::DataType::arrow), is an error, and then nothing was taken in.
+    /// `kinds` (0 +I, 1 −U, 2 +U, 3 −D) of `None` are all +I. Row `i` has sequence number
+    /// `first_sequence + i`. Batches are kept, not copied.
+    pub fn write(
+        &mut self,
+        rows: &RecordBatch,
+        kinds: Option<&[i8]>,
+        first_sequence: i64,
+    ) -> Result<()> {
+        if rows.num_rows() == 0 {
+            return Ok(());
+        }
+        if let Some(kinds) = kinds {
+            if kinds.len() != rows.num_rows() {
+                return Err(Error::Internal("as many kinds as rows, please".into()));
+            }
+            if let Some(kind) = kinds.iter().find(|kind| !(0..=3).contains(*kind)) {
+                return Err(Error::Internal(format!("row kind {kind}")));
+            }
+        }
+        let rows_minus_one = rows.num_rows() as i64 - 1;
+        if first_sequence < 0 || first_sequence.checked_add(rows_minus_one).is_none() {
+            return Err(Error::Internal(format!("sequence number {first_sequence}")));
+        }
+        let columns = bind(&self.table, rows)?;
+        let batches = Arc::get_mut(&mut self.batches)
+            .ok_or_else(|| Error::Internal("written to while it is flushed".into()))?;
+        self.buffered_bytes += bytes_of(&columns) + kinds.map_or(0, <[i8]>::len);
+        batches.push(Buffered {
+            columns,
+            rows: rows.num_rows(),
+            kinds: kinds.map(<[i8]>::to_vec),
+            first_sequence,
+        });
+        Ok(())
+    }
+
+    /// Bytes of the rows taken in since the last flush.
+    pub fn buffered_bytes(&self) -> usize {
+        self.buffered_bytes
+    }
+
+    /// Sorts each bucket's rows by key and sequence number, keeps the last of each key (−U never),
+    /// and writes level-0 files that do not overlap within a bucket. They are complete and nobody
+    /// sees them; what makes them visible is a commit of the messages. The buffer is empty then.
+    /// After an error the buffer is as it was, files begun are deleted, and flush may be called
+    /// again.
+    pub async fn flush(&mut self) -> Result<Vec<CommitMessage>> {
+        if self.batches.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut placement = Placement::new(&self.table)?;
+        let groups = group(&mut placement, &self.batches)?;
+        let jobs = placement.places().iter().cloned().zip(groups);
+        let jobs = jobs
+            .filter(|(_, rows)| !rows.is_empty())
+            .map(|(place, rows)| {
+                let job = BucketFlush {
+                    layout: self.layout.clone(),
+                    batches: self.batches.clone(),
+                    target_file_bytes: self.target_file_bytes,
+                };
+                let runtime = tokio::runtime::Handle::current();
+                async move {
+                    let task = tokio::task::spawn_blocking(move || {
+                        let files = runtime.block_on(job.run(&place.folder, rows));
+                        (place, files)
+                    });
+                    task.await
+                        .map_err(|error| Error::Internal(error.to_string()))
+                }
+            });
+        let done: Vec<_> = stream::iter(jobs)
+            .buffered(self.parallelism)
+            .collect()
+            .await;
+
+        let mut written = Vec::new();
+        let mut failure = None;
+        for result in done {
+            match result {
+                Ok((place, Ok(files))) => written.push((place, files)),
+                Ok((_, Err(error))) | Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        if let Some(error) = failure {
+            for (place, files) in &written {
+                self.layout.delete(&place.folder, files).await;
+            }
+            return Err(error);
+        }
+        self.batches = Arc::default();
+        self.buffered_bytes = 0;
+        let buckets = placement.buckets();
+        Ok(messages(written, buckets))
+    }
+}
+
+/// Messages of buckets that have files.
+pub(crate) fn messages(
+    written: Vec<(Place, Vec<DataFileMeta>)>,
+    total_buckets: i32,
+) -> Vec<CommitMessage> {
+    written
+        .into_iter()
+        .filter(|(_, files)| !files.is_empty())
+        .map(|(place, new_files)| CommitMessage {
+            partition: place.partition,
+            bucket: place.bucket,
+            total_buckets,
+            new_files,
+        })
+        .collect()
+}
+
+/// The rows of each place, −U left out.
+fn group(placement: &mut Placement, batches: &[Buffered]) -> Result<Vec<Vec<RowAt>>> {
+    let mut groups: Vec<Vec<RowAt>> = Vec::new();
+    for (at, batch) in batches.iter().enumerate() {
+        let places = placement.place(&batch.columns)?;
+        groups.resize_with(placement.places().len(), Vec::new);
+        for row in 0..batch.rows {
+            let place = places.as_ref().and_then(|places| places.get(row)).copied();
+            if batch.kind(row) != kind::UPDATE_BEFORE
+                && let Some(group) = groups.get_mut(place.unwrap_or(0))
+            {
+                group.push((at, row));
+            }
+        }
+    }
+    Ok(groups)
+}
+
+/// The flush of one bucket.
+struct BucketFlush {
+    layout: Arc<FileLayout>,
+    batches: Arc<Vec<Buffered>>,
+    target_file_bytes: u64,
+}
+
+impl BucketFlush {
+    async fn run(&self, folder: &str, rows: Vec<RowAt>) -> Result<Vec<DataFileMeta>> {
+        let winners = self.winners(rows)?;
+        let mut writer =
+            RollingWriter::new(&self.layout, folder.to_owned(), 0, self.target_file_bytes);
+        match self.write(&winners, &mut writer).await {
+            Ok(()) => writer.finish().await,
+            Err(error) => {
+                writer.abort().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn write(&self, winners: &[RowAt], writer: &mut RollingWriter) -> Result<()> {
+        let rows: usize = self.batches.iter().map(|batch| batch.rows).sum();
+        let bytes: usize = self
+            .batches
+            .iter()
+            .map(|batch| bytes_of(&batch.columns))
+            .sum();
+        let chunk_rows = CHUNK_BYTES / (bytes / rows.max(1)).max(1);
+        for chunk in winners.chunks(chunk_rows.clamp(1, CHUNK_ROWS_MAX)) {
+            writer.write(&self.gather(chunk)?).await?;
+        }
+        Ok(())
+    }
+
+    fn sequence(&self, (at, row): RowAt) -> i64 {
+        let batch = self.batches.get(at);
+        batch.map_or(0, |batch| batch.first_sequence + row as i64)
+    }
+
+    /// The last row of each key, by key.
+    fn winners(&self, rows: Vec<RowAt>) -> Result<Vec<RowAt>> {
+        let keys = self.keys(&rows)?;
+        if is_strictly_ascending(&keys) {
+            return Ok(rows);
+        }
+        let mut order: Vec<(usize, RowAt)> = rows.into_iter().enumerate().collect();
+        order.sort_unstable_by(|(left, left_at), (right, right_at)| {
+            keys.row(*left)
+                .cmp(&keys.row(*right))
+                .then_with(|| self.sequence(*left_at).cmp(&self.sequence(*right_at)))
+                .then_with(|| left.cmp(right))
+        });
+        // Of each key the last one stays.
+        let mut winners: Vec<RowAt> = Vec::with_capacity(order.len());
+        let mut previous = None;
+        for (key, at) in order {
+            let row = keys.row(key);
+            if previous == Some(row) {
+                winners.pop();
+            }
+            winners.push(at);
+            previous = Some(row);
+        }
+        Ok(winners)
+    }
+
+    fn keys(&self, rows: &[RowAt]) -> Result<Rows> {
+        let columns = self
+            .layout
+            .keys()
+            .iter()
+            .map(|column| self.gather_column(*column, rows))
+            .collect::<Result<Vec<_>>>()?;
+        key_rows(&columns)
+    }
+
+    fn gather_column(&self, column: usize, rows: &[RowAt]) -> Result<ArrayRef> {
+        let arrays = self
+            .batches
+            .iter()
+            .map(|batch| batch.columns.get(column).map(AsRef::as_ref))
+            .collect::<Option<Vec<&dyn Array>>>()
+            .ok_or_else(|| Error::Internal(format!("no column {column}")))?;
+        Ok(interleave(&arrays, rows)?)
+    }
+
+    fn gather(&self, rows: &[RowAt]) -> Result<KeyValueBatch> {
+        let sequences = rows.iter().map(|at| self.sequence(*at));
+        let kinds = rows.iter().map(|(at, row)| {
+            self.batches
+                .get(*at)
+                .map_or(kind::INSERT, |batch| batch.kind(*row))
+        });
+        let columns = match self.run_of(rows) {
+            Some((batch, offset)) => batch
+                .columns
+                .iter()
+                .map(|column| column.slice(offset, rows.len()))
+                .collect(),
+            None => {
+                let columns = self.batches.first().map_or(0, |batch| batch.columns.len());
+                (0..columns)
+                    .map(|column| self.gather_column(column, rows))
+                    .collect::<Result<_>>()?
+            }
+        };
+        Ok(KeyValueBatch {
+            columns,
+            sequences: Int64Array::from_iter_values(sequences),
+            kinds: Int8Array::from_iter_values(kinds),
+        })
+    }
+
+    /// Where the rows stand when they stand one behind the other in one batch.
+    fn run_of(&self, rows: &[RowAt]) -> Option<(&Buffered, usize)> {
+        let (at, offset) = *rows.first()?;
+        let follows = |(number, row): (usize, &RowAt)| *row == (at, offset + number);
+        rows.iter().enumerate().all(follows).then_some(())?;
+        Some((self.batches.get(at)?, offset))
+    }
+}
+
+/// Keys as bytes that compare as the format compares keys.
+pub(crate) fn key_rows(columns: &[ArrayRef]) -> Result<Rows> {
+    let fields = columns
+        .iter()
+        .map(|column| SortField::new(column.data_type().clone()))
+        .collect();
+    Ok(RowConverter::new(fields)?.convert_columns(columns)?)
+}
+
+fn is_strictly_ascending(keys: &Rows) -> bool {
+    keys.iter()
+        .zip(keys.iter().skip(1))
+        .all(|(key, next)| key < next)
+}
+
+#[cfg(test)]
+mod tests;
