@@ -29,6 +29,7 @@ pub mod manifest_list;
 mod partition;
 pub mod partition_folder;
 mod placement;
+pub mod read;
 mod row_view;
 pub mod schema;
 pub mod snapshot;
