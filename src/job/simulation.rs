@@ -20,10 +20,11 @@ use world::{Rules, SimSource, World};
 
 use super::{Ended, Job, Settings, Startup};
 use crate::{
-    checkpoint::{Record, StateStore},
+    checkpoint::{Lease, Record, StateStore},
     config::RouteMode,
     route::Router,
     sink::SinkOptions,
+    verify::{VerifyOptions, verify},
 };
 
 fn settings(rng: &mut StdRng) -> Settings {
@@ -46,18 +47,26 @@ fn settings(rng: &mut StdRng) -> Settings {
 }
 
 /// What a sink table holds at a snapshot: key to value.
-async fn contents(catalog: &Catalog, name: &TableName, snapshot: Option<i64>) -> BTreeMap<i32, i64> {
+async fn contents(
+    catalog: &Catalog,
+    name: &TableName,
+    snapshot: Option<i64>,
+) -> BTreeMap<i32, i64> {
     use arrow_array::{Array, cast::AsArray, types};
     use futures::TryStreamExt;
 
     let Some(id) = snapshot else {
         return BTreeMap::new();
     };
-    let table = catalog.table(&name.database, &name.table).await.unwrap().unwrap();
+    let table = catalog
+        .table(&name.database, &name.table)
+        .await
+        .unwrap()
+        .unwrap();
     let snapshot = table.snapshot(id).await.unwrap().unwrap();
     let mut rows = BTreeMap::new();
     for split in table.scan(&snapshot).await.unwrap() {
-        let batches = table.read_bucket(split, None).await.unwrap();
+        let batches = table.read_bucket(&split, None).unwrap();
         let batches: Vec<_> = batches.try_collect().await.unwrap();
         for batch in batches {
             let keys = batch.column(0).as_primitive::<types::Int32Type>();
@@ -88,9 +97,14 @@ async fn compare(world: &World, catalog: &Catalog, state: &StateStore) -> Option
         for key in world::KEYS {
             let included = table.splits.iter().any(|split| {
                 let upto = split.split.upto.as_ref().map(|key| world::number(key));
-                let in_split = world::lower(split.split.id) < key && upto.is_none_or(|upto| key <= upto);
+                let in_split =
+                    world::lower(split.split.id) < key && upto.is_none_or(|upto| key <= upto);
                 let read = split.done
-                    || split.split.after.as_ref().is_some_and(|after| key <= world::number(after));
+                    || split
+                        .split
+                        .after
+                        .as_ref()
+                        .is_some_and(|after| key <= world::number(after));
                 in_split && read
             });
             if included {
@@ -139,7 +153,16 @@ async fn run(seed: u64, rules: Rules) {
             compare(&world, &observer, &observed).await;
             continue;
         }
+        let verify_beside = rng.random_bool(0.2);
         let checking = async {
+            // The server moves while it is compared; it comes to rest in time.
+            if verify_beside {
+                while Lease::read(&observed).await.unwrap().is_none() {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                let report = verify(&job, &VerifyOptions::default()).await.unwrap();
+                assert!(report.equal(), "{}", report.to_text());
+            }
             loop {
                 tokio::time::sleep(Duration::from_millis(37)).await;
                 let record = compare(&world, &observer, &observed).await;
@@ -151,12 +174,20 @@ async fn run(seed: u64, rules: Rules) {
         };
         let (ended, ()) = tokio::join!(running, checking);
         assert_eq!(ended.unwrap(), Ended::Stopped);
+        let report = verify(&job, &VerifyOptions::default()).await.unwrap();
+        assert!(
+            report.equal() && !report.job_running,
+            "{}",
+            report.to_text()
+        );
     }
     let record = compare(&world, &observer, &observed).await.unwrap();
     assert!(record.snapshot_is_complete());
     assert_eq!(
         record.source.position,
-        Position::Log { offset: world.log().len() as u64 },
+        Position::Log {
+            offset: world.log().len() as u64
+        },
         "the last checkpoint stands at the end of the log"
     );
 }
@@ -209,8 +240,20 @@ fn without_a_rule_rows_go_wrong() {
     let hushed = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let broken = [
-        ("H from the executed set", Rules { high_from_executed: true, ..Rules::default() }),
-        ("no tail rows before the first read", Rules { tail_starts_late: true, ..Rules::default() }),
+        (
+            "H from the executed set",
+            Rules {
+                high_from_executed: true,
+                ..Rules::default()
+            },
+        ),
+        (
+            "no tail rows before the first read",
+            Rules {
+                tail_starts_late: true,
+                ..Rules::default()
+            },
+        ),
     ];
     let found: Vec<_> = broken
         .iter()

@@ -4,8 +4,8 @@
 //! Once around: each suspect is looked up at the source (a); H is taken; a checkpoint at or after
 //! H is waited for, and the source until it shows all of that checkpoint; the lake's rows of the
 //! suspects are read at it; each suspect is looked up once more (b). The lake is equal when it has
-//! a or b. It differs when a and b are the same and the lake has neither, twice in a row: a row
-//! that is taken away and put back meanwhile looks so once.
+//! a or b. It differs when a and b are the same and the lake has something else, the same each
+//! time, three times in a row: a row that is taken away and put back meanwhile looks so once.
 
 use std::{
     collections::HashMap,
@@ -31,8 +31,10 @@ use crate::{
 
 /// Keys asked for with one query.
 const LOOKUP_KEYS: usize = 200;
-/// Times in a row that a key must differ.
-const STRIKES: u8 = 2;
+/// Times in a row that a key must differ in the same way.
+const STRIKES: u8 = 3;
+/// Times that are enough when there is no time for more.
+const STRIKES_LATE: u8 = 2;
 
 /// Row hash of each key that is there.
 type Values = HashMap<u128, u128>;
@@ -51,8 +53,10 @@ pub(super) struct Open {
 #[derive(Debug, Clone)]
 pub(super) struct Watched {
     pub(super) suspect: Suspect,
-    /// Times in a row that it differed.
+    /// Times in a row that it differed in the same way.
     strikes: u8,
+    /// Its values when it last differed: at the source and in the lake.
+    seen: (Option<u128>, Option<u128>),
 }
 
 impl From<Suspect> for Watched {
@@ -60,6 +64,7 @@ impl From<Suspect> for Watched {
         Self {
             suspect,
             strikes: 0,
+            seen: (None, None),
         }
     }
 }
@@ -124,7 +129,7 @@ pub(super) async fn look_again(
     for table in open {
         for watched in table.keys {
             let mut suspect = watched.suspect;
-            if watched.strikes == 0 {
+            if watched.strikes < STRIKES_LATE {
                 suspect.difference = Difference::Undecided;
             }
             outcome.settled.push(Settled {
@@ -150,7 +155,12 @@ fn settle(table: &mut Open, a: &Values, b: &Values, lake: &Values, settled: &mut
             watched.strikes = 0;
             return true;
         }
-        watched.strikes += 1;
+        let seen = (a.copied(), lake.copied());
+        watched.strikes = match watched.seen == seen {
+            true => watched.strikes + 1,
+            false => 1,
+        };
+        watched.seen = seen;
         watched.suspect.difference = match (a, lake) {
             (Some(_), None) => Difference::Missing,
             (None, Some(_)) => Difference::Extra,

@@ -194,11 +194,12 @@ async fn one_difference_is_not_enough_beside_a_moving_source() {
     let bench = Bench::new(World::new(ROWS));
     bench.checkpoint(1, |_| {}).await;
     bench.world.moved_by(|rows, _| _ = rows.remove(&5));
-    let first = std::sync::atomic::AtomicI32::new(0);
-    // The second checkpoint has the row, later ones do not.
+    let checkpoints = std::sync::atomic::AtomicI64::new(0);
+    // The next four checkpoints have the row, each another one; later ones do not.
     let back = |rows: &mut Table| {
-        if first.fetch_add(1, Ordering::Relaxed) < 1 {
-            rows.insert(5, 50);
+        let number = checkpoints.fetch_add(1, Ordering::Relaxed);
+        if number < 4 {
+            rows.insert(5, number);
         }
     };
     let report = bench.verify_beside(back).await;

@@ -51,7 +51,12 @@ impl fmt::Display for FailingStore {
 
 #[async_trait]
 impl ObjectStore for FailingStore {
-    async fn put_opts(&self, at: &Path, payload: PutPayload, opts: PutOptions) -> Result<PutResult> {
+    async fn put_opts(
+        &self,
+        at: &Path,
+        payload: PutPayload,
+        opts: PutOptions,
+    ) -> Result<PutResult> {
         self.maybe_fail()?;
         let put = self.inner.put_opts(at, payload, opts).await?;
         // It took effect, and nobody is told.

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
+use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch, cast::AsArray, types::Int32Type};
 use async_trait::async_trait;
 use headwater_connectors::{
     BarrierGate, ChangeBatch, Check, ChunkEnd, ChunkReader, Column, DataType, Discovery, Error,
@@ -93,7 +93,11 @@ impl World {
                     let changes = (0..changes)
                         .map(|_| {
                             let value = world.rng.random_bool(0.65).then_some(number);
-                            (world.rng.random_range(0..2), world.rng.random_range(KEYS), value)
+                            (
+                                world.rng.random_range(0..2),
+                                world.rng.random_range(KEYS),
+                                value,
+                            )
                         })
                         .collect();
                     world.log.push(changes);
@@ -161,7 +165,9 @@ pub fn lower(split: u32) -> i32 {
 }
 
 fn at(offset: usize) -> Position {
-    Position::Log { offset: offset as u64 }
+    Position::Log {
+        offset: offset as u64,
+    }
 }
 
 fn offset(position: &Position) -> usize {
@@ -271,10 +277,15 @@ impl Source for SimSource {
             let position = at(cursor);
             if gate.wants(&position) {
                 let barrier = Barrier {
-                    state: SourceState { position, ..from.clone() },
+                    state: SourceState {
+                        position,
+                        ..from.clone()
+                    },
                     event_time_ms: None,
                 };
-                out.send(TailItem::Barrier(barrier)).await.map_err(|_| lost())?;
+                out.send(TailItem::Barrier(barrier))
+                    .await
+                    .map_err(|_| lost())?;
             }
             self.pause().await;
             if self.chance(0.005) {
@@ -332,12 +343,17 @@ impl Source for SimSource {
         Ok(Box::new(SimReader(Self::new(self.world.clone(), seed))))
     }
 
-    async fn lookup(&self, _: &TableSchema, _: &[Vec<String>]) -> Result<RecordBatch> {
-        Ok(batch(&[]))
+    async fn lookup(&self, table: &TableSchema, keys: &[Vec<String>]) -> Result<RecordBatch> {
+        self.pause().await;
+        let rows = self.world.state(&table.name, self.world.committed());
+        let found = keys.iter().map(|key| number(key));
+        let found = found.filter_map(|key| Some((key, *rows.get(&key)?)));
+        Ok(batch(&found.collect::<Vec<_>>()))
     }
 
-    fn key_of(&self, _: &TableSchema, _: &RecordBatch, _: usize) -> Result<Vec<String>> {
-        Ok(Vec::new())
+    fn key_of(&self, _: &TableSchema, rows: &RecordBatch, row: usize) -> Result<Vec<String>> {
+        let keys = rows.column(0).as_primitive::<Int32Type>();
+        Ok(vec![keys.value(row).to_string()])
     }
 
     async fn confirm(&self, _: &Position) -> Result<()> {
@@ -370,7 +386,9 @@ impl ChunkReader for SimReader {
         let Some(last) = chunk.last().map(|row| row.0) else {
             return Ok(ChunkEnd::Done);
         };
-        out.send(batch(&chunk)).await.map_err(|_| Error::transient("nobody takes the rows"))?;
+        out.send(batch(&chunk))
+            .await
+            .map_err(|_| Error::transient("nobody takes the rows"))?;
         self.0.pause().await;
         Ok(ChunkEnd::More(vec![last.to_string()]))
     }
