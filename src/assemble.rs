@@ -24,7 +24,7 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// A job as its file says; nothing is connected yet, only folders are made.
 pub fn assemble(file: &JobFile) -> Result<Arc<Job>> {
-    let source = Arc::new(MysqlSource::new(mysql_options(file)?)?);
+    let source = Arc::new(MysqlSource::new(mysql_options(file)?));
     Ok(Job::new(
         settings(file)?,
         source,

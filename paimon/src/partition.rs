@@ -59,6 +59,17 @@ impl Table {
         segment(self.bucket_path(partition, bucket)?, &file.file_name)
     }
 
+    /// Deletes files that no commit was ever asked to add. Best effort: what stays is invisible.
+    pub async fn discard(&self, messages: &[CommitMessage]) {
+        for message in messages {
+            for file in &message.new_files {
+                if let Ok(path) = self.file_path(&message.partition, message.bucket, file) {
+                    let _ = object_store::ObjectStoreExt::delete(&**self.store(), &path).await;
+                }
+            }
+        }
+    }
+
     /// Files of these messages that are not in the store any more, by path. Ask before a commit
     /// that was prepared a while ago: another program may have taken them for orphans.
     pub async fn missing_files(&self, messages: &[CommitMessage]) -> Result<Vec<String>> {

@@ -34,7 +34,7 @@ use crate::{
     clock,
     error::{JobError, Result},
     failpoint,
-    sink::{PreparedCheck, Sink, discard},
+    sink::{PreparedCheck, Sink},
 };
 
 /// Change batches between the tail and the sink: each holds a few MB at the most.
@@ -366,7 +366,7 @@ impl Pipeline {
         let files = rounds.into_values().flat_map(|round| round.files);
         for (table, messages) in files.chain(self.sink.take_flushed()) {
             if let Some(table) = self.sink.table(&table) {
-                discard(table, &messages).await;
+                table.discard(&messages).await;
             }
         }
     }

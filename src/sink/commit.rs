@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use headwater_paimon::{
     Catalog, CommitOutcome, CommitRequest, Expect, TableCommitter,
 };
@@ -61,14 +61,11 @@ impl Committer {
         context: CommitContext<'_>,
         check: PreparedCheck,
     ) -> Result<BTreeMap<String, i64>> {
-        let context = &context;
-        stream::iter(&context.record.commits)
-            .map(|commit| async move {
-                let name = commit.sink.to_string();
-                let snapshot = self.commit_table(context, commit, check).await?;
-                failpoint::reach("between-table-commits");
-                Ok::<_, JobError>((name, snapshot))
-            })
+        let mut commits = Vec::new();
+        for commit in &context.record.commits {
+            commits.push(self.commit_table(&context, commit, check).boxed());
+        }
+        stream::iter(commits)
             .buffer_unordered(COMMIT_CONCURRENCY)
             .try_collect()
             .await
@@ -79,7 +76,7 @@ impl Committer {
         context: &CommitContext<'_>,
         commit: &TableCommit,
         check: PreparedCheck,
-    ) -> Result<i64> {
+    ) -> Result<(String, i64)> {
         let record = context.record;
         let committer = self.committer(commit).await?;
         let mut committer = committer.lock().await;
@@ -122,7 +119,8 @@ impl Committer {
         let outcome = committer.commit(&request).await?;
         let (CommitOutcome::Committed { snapshot } | CommitOutcome::AlreadyCommitted { snapshot }) =
             outcome;
-        Ok(snapshot)
+        failpoint::reach("between-table-commits");
+        Ok((commit.sink.to_string(), snapshot))
     }
 
     async fn committer(&self, commit: &TableCommit) -> Result<Arc<Mutex<TableCommitter>>> {

@@ -170,11 +170,3 @@ impl Target {
         Ok(())
     }
 }
-
-/// Deletes files that no checkpoint record was ever asked to hold. Best effort: what stays is
-/// invisible.
-pub async fn discard(table: &Table, messages: &[CommitMessage]) {
-    for path in headwater_paimon::data_file::paths_of(table, messages) {
-        let _ = object_store::ObjectStoreExt::delete(&**table.store(), &path).await;
-    }
-}

@@ -1,7 +1,6 @@
 //! Chunk reads: a walk along the key, one short consistent read a chunk.
 
 use std::{
-    ops::ControlFlow,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -10,6 +9,7 @@ use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use futures::TryStreamExt;
 use mysql_async::{BinaryProtocol, Conn, QueryResult, Row, Value, prelude::Queryable};
+use tokio::sync::mpsc;
 
 use super::{key::Key, qualified};
 use crate::{
@@ -152,7 +152,7 @@ impl ChunkReader for MysqlChunkReader {
         &mut self,
         schema: &TableSchema,
         split: &Split,
-        emit: &mut (dyn FnMut(RecordBatch) -> ControlFlow<()> + Send),
+        out: &mpsc::Sender<RecordBatch>,
     ) -> Result<ChunkEnd> {
         let known = self.registry.find(schema)?;
         let walk = Walk::new(&known)?;
@@ -162,7 +162,7 @@ impl ChunkReader for MysqlChunkReader {
         }
         let sql = walk.sql(split, limit)?;
         let started = Instant::now();
-        let read = read_chunk(&mut self.conn, &walk, &sql, emit).await;
+        let read = read_chunk(&mut self.conn, &walk, &sql, out).await;
         let read = read.map_err(|e| {
             let e = if e.is_transient() { e } else { e.table(&schema.name) };
             missing_table(e, schema)
@@ -173,13 +173,17 @@ impl ChunkReader for MysqlChunkReader {
             return Ok(ChunkEnd::Done);
         }
         let Some(last) = read.last else {
-            // Stopped before the first row: nothing was read, nothing is behind us.
-            return Err(Error::transient("a chunk was stopped before its first row"));
+            return Ok(ChunkEnd::Done);
         };
         let cursor = walk.key.literals(last.iter().map(Some))?;
         self.assert_advances(&walk, split, &cursor, schema).await?;
         Ok(ChunkEnd::More(cursor))
     }
+}
+
+/// The job has stopped taking rows: it knows why.
+fn nobody(_: mpsc::error::SendError<RecordBatch>) -> Error {
+    Error::transient("nobody takes the rows of a chunk any more")
 }
 
 /// What a chunk's read brought.
@@ -195,7 +199,7 @@ async fn read_chunk(
     conn: &mut Conn,
     walk: &Walk<'_>,
     sql: &str,
-    emit: &mut (dyn FnMut(RecordBatch) -> ControlFlow<()> + Send),
+    out: &mpsc::Sender<RecordBatch>,
 ) -> Result<Read> {
     let what = || format!("cannot read a chunk of {}", walk.known.table.name);
     let lost = |e| failed(&what(), e);
@@ -223,7 +227,8 @@ async fn read_chunk(
                 || (waiting % BYTES_EVERY == 0 && builder.bytes() >= BATCH_BYTES);
             if full {
                 read.last = Some(std::mem::take(&mut key));
-                if emit(builder.take()?).is_break() || started.elapsed() > CHUNK_TIME_MAX {
+                out.send(builder.take()?).await.map_err(nobody)?;
+                if started.elapsed() > CHUNK_TIME_MAX {
                     read.stopped = true;
                     break;
                 }
@@ -232,9 +237,7 @@ async fn read_chunk(
     }
     if builder.rows() > 0 {
         read.last = Some(key);
-        if emit(builder.take()?).is_break() {
-            read.stopped = true;
-        }
+        out.send(builder.take()?).await.map_err(nobody)?;
     }
     result.drop_result().await.map_err(lost)?;
     Ok(read)
