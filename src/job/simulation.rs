@@ -172,8 +172,10 @@ async fn run(seed: u64, rules: Rules) {
             }
             shutdown.cancel();
         };
+        // An error must not be waited for.
+        let running = async { running.await.unwrap() };
         let (ended, ()) = tokio::join!(running, checking);
-        assert_eq!(ended.unwrap(), Ended::Stopped);
+        assert_eq!(ended, Ended::Stopped);
         let report = verify(&job, &VerifyOptions::default()).await.unwrap();
         assert!(
             report.equal() && !report.job_running,
