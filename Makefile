@@ -26,8 +26,9 @@ test: tools oracles ## all tests, against real servers and readers (KILLS=20)
 chaos: tools oracles ## the kill test, for long (KILLS=200, SEED=random)
 	KILLS=$${KILLS:-200} $(CARGO) test --profile $(PROFILE) --locked --test main exactness -- --nocapture
 
-bench: tools build ## speed and memory against the server's own clients; target/bench/results.json
-	@HEADWATER=$(BUILD_DIR)/$(PROFILE)/headwater tests/bench/run.sh
+bench: tools ## speed and memory against the server's own clients; target/bench/results.json
+	@command -v python3 >/dev/null || tests/services/install.sh python3
+	@BENCH_PROFILE=$${BENCH_PROFILE:-$(PROFILE)} python3 tests/bench/run.py
 
 lint: tools ## format, clippy, licences and sources of dependencies
 	$(CARGO) fmt --all --check

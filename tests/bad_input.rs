@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use mysql_async::prelude::Queryable;
 
-use crate::support::{Database, Headwater, JobFile, Lake, Server, eventually};
+use crate::support::{Database, Headwater, JobFile, Lake, Server, eventually, job::server_id};
 
 async fn small(server: &Server, purpose: &str) -> Database {
     let database = server.database_of(purpose).await;
@@ -184,13 +184,14 @@ async fn unreadable_warehouse() {
 async fn two_jobs_with_one_server_id() {
     let (server, lakes) = (Server::shared(), [Lake::new(), Lake::new()]);
     let database = small(server, "serverid").await;
+    let id = server_id().to_string();
     let [first, second] = lakes
         .each_ref()
-        .map(|lake| JobFile::new(server, &database, lake).source("server-id", "93001"));
+        .map(|lake| JobFile::new(server, &database, lake).source("server-id", &id));
     let mut running = Headwater::run(&first, &lakes[0]);
     arrives(&lakes[0], &database, 2, &mut running).await;
     Headwater::run(&second, &lakes[1])
-        .fails_naming(&["server-id", "93001"])
+        .fails_naming(&["server-id", &id])
         .await;
     database.run("INSERT INTO t VALUES (3, 'c')").await;
     arrives(&lakes[0], &database, 3, &mut running).await;
@@ -205,7 +206,7 @@ async fn second_instance_of_the_same_job() {
     let (server, lake) = (Server::shared(), Lake::new());
     let database = small(server, "twice").await;
     let job = JobFile::new(server, &database, &lake);
-    let other = job.clone().source("server-id", "93002");
+    let other = job.clone().source("server-id", &server_id().to_string());
     let mut first = Headwater::run(&job, &lake);
     arrives(&lake, &database, 2, &mut first).await;
     let mut second = Headwater::run(&other, &lake);

@@ -9,6 +9,7 @@ use object_store::{ObjectStore, local::LocalFileSystem, path::Path};
 use crate::{
     data_type::DataField,
     error::{Error, Result},
+    partition::segment,
     schema::Schema,
     storage,
     table::Table,
@@ -101,12 +102,11 @@ impl Catalog {
 
     /// Names of a database's tables, sorted; none when it isn't there.
     pub async fn list_tables(&self, database: &str) -> Result<Vec<String>> {
-        valid_name(database)?;
-        let folders =
-            storage::folder_names(self.store.as_ref(), Some(&self.database_path(database))).await?;
+        let path = self.database_path(database)?;
+        let folders = storage::folder_names(self.store.as_ref(), Some(&path)).await?;
         let mut names = Vec::new();
         for name in folders {
-            let schemas = self.table_path(database, &name).join("schema");
+            let schemas = segment(path.clone(), &name)?.join("schema");
             if !storage::numbered(self.store.as_ref(), &schemas, "schema-")
                 .await?
                 .is_empty()
@@ -124,13 +124,11 @@ impl Catalog {
     /// [`Error::Corrupt`] when the schema can't be read, also for types that this crate doesn't
     /// know.
     pub async fn table(&self, database: &str, table: &str) -> Result<Option<Table>> {
-        valid_name(database)?;
-        valid_name(table)?;
-        let found = self.at(database, table, Arc::new(Schema::empty()));
+        let found = self.at(database, table, Arc::new(Schema::empty()))?;
         Ok(found
             .newest_schema()
             .await?
-            .map(|schema| self.at(database, table, Arc::new(schema))))
+            .map(|schema| found.with_schema(schema)))
     }
 
     /// Makes a table with its schema 0; see [`Schema::create`].
@@ -138,9 +136,8 @@ impl Catalog {
     /// # Errors
     /// [`Error::Table`] when the table is there already.
     pub async fn create_table(&self, database: &str, table: &str, schema: Schema) -> Result<Table> {
-        valid_name(table)?;
+        let new = self.at(database, table, Arc::new(schema))?;
         self.create_database(database).await?;
-        let new = self.at(database, table, Arc::new(schema));
         let there = new.newest_schema().await?.is_some();
         if there || !new.create_schema(new.schema()).await? {
             return Err(Error::Table {
@@ -180,34 +177,33 @@ impl Catalog {
         )))
     }
 
-    fn database_path(&self, database: &str) -> Path {
-        self.root
-            .clone()
-            .join(format!("{database}{DATABASE_SUFFIX}"))
+    fn database_path(&self, database: &str) -> Result<Path> {
+        valid_name(database)?;
+        segment(self.root.clone(), &format!("{database}{DATABASE_SUFFIX}"))
     }
 
-    fn table_path(&self, database: &str, table: &str) -> Path {
-        self.database_path(database).join(table)
+    fn table_path(&self, database: &str, table: &str) -> Result<Path> {
+        valid_name(table)?;
+        segment(self.database_path(database)?, table)
     }
 
-    fn at(&self, database: &str, table: &str, schema: Arc<Schema>) -> Table {
-        Table::new(
+    fn at(&self, database: &str, table: &str, schema: Arc<Schema>) -> Result<Table> {
+        Ok(Table::new(
             format!("{database}.{table}"),
             self.store.clone(),
-            self.table_path(database, table),
+            self.table_path(database, table)?,
             schema,
-        )
+        ))
     }
 }
 
-/// Names that are one folder, as they are, on every store.
+/// Names that are one folder, as they are.
 fn valid_name(name: &str) -> Result<()> {
     let wrong = name.is_empty()
         || name.starts_with('.')
         || name.trim() != name
-        || Path::parse(name).is_err()
-        || Path::from(name).as_ref() != name
-        || name.contains('/');
+        || name.contains(['/', '\\'])
+        || name.contains(char::is_control);
     if wrong {
         return Err(Error::Unsupported(format!(
             "'{name}' as the name of a database or table: it cannot be the name of a folder"

@@ -24,10 +24,11 @@ pub mod data_file;
 pub mod data_file_meta;
 pub mod data_type;
 pub mod error;
+#[cfg(test)]
+mod fixture;
 pub mod manifest;
 pub mod manifest_list;
 mod partition;
-pub mod partition_folder;
 mod placement;
 pub mod read;
 mod row_view;
@@ -44,6 +45,7 @@ pub use commit::{CommitOutcome, CommitRequest, Expect, LiveFile, TableCommitter}
 pub use data_file_meta::{CommitMessage, DataFileMeta, SimpleStats};
 pub use data_type::{DataField, DataType};
 pub use error::{Error, Result};
+pub use read::Split;
 pub use schema::Schema;
 pub use snapshot::{CommitKind, PaimonSnapshot};
 pub use table::Table;

@@ -35,6 +35,11 @@ impl Table {
     /// A partition row that does not fit the schema, or a type that has no folder name yet.
     pub(crate) fn bucket_path(&self, partition: &[u8], bucket: i32) -> Result<Path> {
         let mut path = self.path().clone();
+        if let Some(folders) = self.schema().options.get("data-file.path-directory") {
+            for folder in folders.split('/').filter(|folder| !folder.is_empty()) {
+                path = segment(path, folder)?;
+            }
+        }
         for folder in self.partition_folders(partition)? {
             path = segment(path, &folder)?;
         }
@@ -118,8 +123,24 @@ impl Table {
     }
 }
 
-/// A segment as it is: `Path::join` would encode the percent signs once more.
-fn segment(path: Path, name: &str) -> Result<Path> {
+/// Whether a column of this type can be a partition column; see [`text`].
+pub(crate) fn has_folder_name(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Boolean
+            | DataType::TinyInt
+            | DataType::SmallInt
+            | DataType::Int
+            | DataType::BigInt
+            | DataType::Date
+            | DataType::Char(_)
+            | DataType::VarChar(_)
+            | DataType::String
+    )
+}
+
+/// A segment as it is: `Path::join` would encode what is not ASCII, and percent signs once more.
+pub(crate) fn segment(path: Path, name: &str) -> Result<Path> {
     let part = object_store::path::PathPart::parse(name)
         .map_err(|_| Error::Unsupported(format!("a folder or file of the name '{name}'")))?;
     Ok(path.join(part))

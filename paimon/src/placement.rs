@@ -9,7 +9,6 @@ use crate::{
     bucket::BucketAssigner,
     data_type::DataType,
     error::{Error, Result},
-    partition_folder::PartitionFolders,
     schema::Schema,
     table::Table,
 };
@@ -27,9 +26,8 @@ pub(crate) struct Place {
 /// Finds the places of rows and numbers them as they come up.
 #[derive(Debug)]
 pub(crate) struct Placement {
-    table_folder: String,
+    table: Table,
     partition_columns: Vec<(usize, DataType)>,
-    folders: PartitionFolders,
     buckets: BucketAssigner,
     /// Partition's number by its bytes.
     partitions: HashMap<Vec<u8>, usize>,
@@ -41,9 +39,8 @@ impl Placement {
     pub(crate) fn new(table: &Table) -> Result<Self> {
         let schema = table.schema();
         Ok(Self {
-            table_folder: table.path().to_string(),
-            partition_columns: partition_columns(schema),
-            folders: PartitionFolders::new(schema)?,
+            partition_columns: partition_columns(schema)?,
+            table: table.clone(),
             buckets: BucketAssigner::new(schema)?,
             partitions: HashMap::new(),
             numbers: HashMap::new(),
@@ -118,11 +115,7 @@ impl Placement {
         if let Some(number) = self.numbers.get(&(partition_number, bucket)) {
             return Ok(*number);
         }
-        let folder = format!(
-            "{}/{}bucket-{bucket}",
-            self.table_folder,
-            self.folders.folder(partition)?
-        );
+        let folder = self.table.bucket_path(partition, bucket)?.to_string();
         let number = self.places.len();
         self.places.push(Place {
             partition: partition.to_vec(),
@@ -134,12 +127,16 @@ impl Placement {
     }
 }
 
-fn partition_columns(schema: &Schema) -> Vec<(usize, DataType)> {
+fn partition_columns(schema: &Schema) -> Result<Vec<(usize, DataType)>> {
     schema
         .partition_keys
         .iter()
-        .filter_map(|name| schema.field(name))
-        .map(|(at, field)| (at, field.data_type.clone()))
+        .map(|name| {
+            let (at, field) = schema.field(name).ok_or_else(|| {
+                Error::Unsupported(format!("partition key {name}, which is not a column"))
+            })?;
+            Ok((at, field.data_type.clone()))
+        })
         .collect()
 }
 
@@ -222,3 +219,6 @@ pub(crate) fn bytes_of(columns: &[ArrayRef]) -> usize {
         })
         .sum()
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,8 +11,9 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    data_type::DataField,
+    data_type::{DataField, DataType},
     error::{Error, Result},
+    partition,
 };
 
 /// A table's schema at one version.
@@ -132,6 +133,23 @@ impl Schema {
         if self.primary_keys.is_empty() {
             return refuse("a table without a primary key".into());
         }
+        for (_, key) in self.primary_keys.iter().filter_map(|key| self.field(key)) {
+            let in_folder = self.partition_keys.contains(&key.name);
+            if matches!(key.data_type, DataType::Array(_))
+                || in_folder && !partition::has_folder_name(&key.data_type)
+            {
+                return refuse(format!(
+                    "{} column '{}' of type {}",
+                    if in_folder {
+                        "partition"
+                    } else {
+                        "primary key"
+                    },
+                    key.name,
+                    key.data_type
+                ));
+            }
+        }
         for key in &self.partition_keys {
             if !self.primary_keys.contains(key) {
                 return refuse(format!(
@@ -152,7 +170,7 @@ impl Schema {
 
     fn validate_bucket(&self) -> Result<()> {
         let refuse = |message: String| Err(Error::Unsupported(message));
-        match self.options.get("bucket").map(|text| text.trim().parse()) {
+        match self.options.get("bucket").map(|text| text.parse()) {
             None | Some(Ok(-1)) => {
                 refuse("option 'bucket' of -1 (dynamic buckets): set it to a number above 0".into())
             }

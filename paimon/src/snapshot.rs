@@ -16,7 +16,7 @@ use crate::{
 /// Steps that are walked from a hint before the folder is listed.
 const STEPS_MAX: i64 = 16;
 
-/// What a commit did. Other kinds than these are refused when a snapshot is read.
+/// What a commit did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum CommitKind {
@@ -28,13 +28,17 @@ pub enum CommitKind {
     Overwrite,
     /// Statistics were written.
     Analyze,
+    /// Something that later versions of the format do. Its manifests say what.
+    #[serde(other)]
+    Other,
 }
 
 /// A state of the table, version 3 of the format. Members that other writers add are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PaimonSnapshot {
-    /// Version of the format, 3.
+    /// Version of the format, 3; 0 in the oldest files, which leave it out.
+    #[serde(default)]
     pub version: i32,
     /// From 1.
     pub id: i64,
@@ -210,5 +214,25 @@ impl Table {
 }
 
 #[cfg(test)]
-#[path = "snapshot/tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    /// As Java 1.4.2 writes it, with members of later writers.
+    const JAVA: &str = r#"{"version":3,"uuid":"x","id":2,"schemaId":0,"baseManifestList":"manifest-list-a-0",
+"baseManifestListSize":1110,"deltaManifestList":"manifest-list-a-1","deltaManifestListSize":1113,
+"commitUser":"oracle","commitIdentifier":2,"commitKind":"APPEND","timeMillis":1796003294432,
+"totalRecordCount":6,"deltaRecordCount":3,"watermark":null,"operation":"WRITE","nextRowId":0}"#;
+
+    #[test]
+    fn members_are_written_as_java_does() {
+        let snapshot: PaimonSnapshot = serde_json::from_str(JAVA).unwrap();
+        assert_eq!(snapshot.commit_kind, CommitKind::Append);
+        let text = serde_json::to_string(&snapshot).unwrap();
+        assert_eq!(
+            text,
+            JAVA.replace("\n", "")
+                .replace(r#""uuid":"x","#, "")
+                .replace(r#""watermark":null,"operation":"WRITE","#, "")
+        );
+    }
+}

@@ -113,3 +113,6 @@ pub(crate) async fn numbered(
     ids.sort_unstable();
     Ok(ids)
 }
+
+#[cfg(test)]
+pub(crate) mod faulty;

@@ -51,7 +51,7 @@ pub struct TableState {
     pub sink: TableName,
     /// Sequence number of all its snapshot rows: lower than that of every tail row.
     pub snapshot_sequence: i64,
-    /// Identifier of the job's last commit into it.
+    /// Identifier of the job's last commit into it before this record.
     pub last_commit: Option<i64>,
     /// Stretches of its key space; empty when there was nothing to read.
     pub splits: Vec<SplitState>,
@@ -94,6 +94,16 @@ impl Record {
         self.tables
             .iter()
             .all(|table| table.splits.iter().all(|split| split.done))
+    }
+
+    /// Its commits are made: they are the last ones of their tables now.
+    pub fn settle(&mut self) {
+        for commit in std::mem::take(&mut self.commits) {
+            let table = self.tables.iter_mut().find(|table| table.sink == commit.sink);
+            if let Some(table) = table {
+                table.last_commit = Some(self.number);
+            }
+        }
     }
 
     /// The record that follows this one, with nothing to commit yet.

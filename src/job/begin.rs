@@ -35,7 +35,7 @@ pub struct Beginning {
 
 /// Begins a run. With `start_over`, a job that has committed nothing begins from nothing again.
 pub async fn begin(job: &Job, epoch: &mut Option<u64>, start_over: bool) -> Result<Beginning> {
-    let Some((record, marked)) = job.state.newest().await? else {
+    let Some((mut record, marked)) = job.state.newest().await? else {
         return from_nothing(job, epoch, None).await;
     };
     if record.job != job.settings.name {
@@ -62,7 +62,8 @@ pub async fn begin(job: &Job, epoch: &mut Option<u64>, start_over: bool) -> Resu
     if !marked {
         finish(job, &record, &mut snapshots, PreparedCheck::Recovered).await?;
     }
-    if start_over && !record.committed_before && record.commits.is_empty() {
+    record.settle();
+    if start_over && !record.committed_before {
         return from_nothing(job, epoch, Some(record)).await;
     }
     job.source.verify_position(&record.source).await?;

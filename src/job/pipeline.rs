@@ -328,11 +328,10 @@ impl Pipeline {
         for (table, messages) in tail_files {
             files.entry(table).or_default().extend(messages);
         }
-        for table in &mut record.tables {
+        for table in &record.tables {
             let Some(messages) = files.remove(&table.source) else {
                 continue;
             };
-            table.last_commit = Some(record.number);
             record.commits.push(TableCommit {
                 sink: table.sink.clone(),
                 messages,
@@ -375,7 +374,7 @@ impl Pipeline {
 /// Steps (b) to (e).
 async fn make_durable(
     job: &Job,
-    record: Record,
+    mut record: Record,
     mut snapshots: BTreeMap<String, i64>,
     began: Instant,
 ) -> Result<Committed> {
@@ -407,11 +406,7 @@ async fn make_durable(
         "checkpoint committed"
     );
     job.status.committed(progress, files);
-    // The files are committed: the next record has no use for them.
-    let record = Record {
-        commits: Vec::new(),
-        ..record
-    };
+    record.settle();
     Ok(Committed { record, snapshots })
 }
 

@@ -18,6 +18,11 @@ pub struct JobFile {
     name: String,
 }
 
+/// A number that no other job of this run has, nor one of a run beside it on a given server.
+pub fn server_id() -> u32 {
+    1_000_000 + std::process::id() * 200 + unique()
+}
+
 impl JobFile {
     /// All tables of a database into the lake, with small chunks and quick checkpoints.
     pub fn new(server: &Server, database: &Database, lake: &Lake) -> Self {
@@ -29,7 +34,7 @@ impl JobFile {
                 pair("username", server.user.clone()),
                 pair("password", server.password.clone()),
                 pair("tables", format!("{}.\\.*", database.name)),
-                pair("server-id", (100_000 + unique()).to_string()),
+                pair("server-id", server_id().to_string()),
                 pair("scan.incremental.snapshot.chunk.size", "97".into()),
             ],
             sink: vec![

@@ -49,6 +49,10 @@ fn misfit() -> Box<Fault> {
     fault("the value does not fit the column's type in the lake")
 }
 
+/// Rows and bytes that room is made for ahead, at most.
+const ROWS_AHEAD: usize = 1 << 16;
+const BYTES_AHEAD: usize = 8 << 20;
+
 #[derive(Debug)]
 enum Values {
     Bool(BooleanBufferBuilder),
@@ -100,12 +104,11 @@ impl Bytes {
     }
 
     fn take(&mut self) -> (OffsetBuffer<i32>, Vec<u8>) {
-        let (rows, bytes) = (self.ends.len(), self.data.len());
-        let mut fresh = Vec::with_capacity(rows);
-        fresh.push(0);
-        let ends = std::mem::replace(&mut self.ends, fresh);
-        let data = std::mem::replace(&mut self.data, Vec::with_capacity(bytes));
-        (OffsetBuffer::new(ScalarBuffer::from(ends)), data)
+        let taken = std::mem::replace(self, Self::new());
+        (
+            OffsetBuffer::new(ScalarBuffer::from(taken.ends)),
+            taken.data,
+        )
     }
 }
 
@@ -122,6 +125,8 @@ pub(crate) struct ColumnBuffer {
     rows: usize,
     /// Dates that are none, given as NULL or as the epoch.
     zero_dates: u64,
+    /// Rows and bytes of the last batch, for [`Self::prepare`].
+    last: (usize, usize),
 }
 
 impl ColumnBuffer {
@@ -164,6 +169,7 @@ impl ColumnBuffer {
             values,
             rows: 0,
             zero_dates: 0,
+            last: (0, 0),
         }
     }
 
@@ -392,13 +398,42 @@ impl ColumnBuffer {
         }
     }
 
-    /// The array of everything pushed; the buffer is empty again and keeps its capacity.
+    /// Makes room for as much as the last batch had. Called before the first row of a batch, so
+    /// that a buffer without rows takes no memory.
+    pub(crate) fn prepare(&mut self) {
+        let (rows, bytes) = self.last;
+        match &mut self.values {
+            Values::Bool(values) => values.reserve(rows),
+            Values::I8(values) => values.reserve(rows),
+            Values::I16(values) => values.reserve(rows),
+            Values::I32(values) => values.reserve(rows),
+            Values::I64(values) => values.reserve(rows),
+            Values::I128(values) => values.reserve(rows),
+            Values::F32(values) => values.reserve(rows),
+            Values::F64(values) => values.reserve(rows),
+            Values::Bytes(values) => {
+                values.ends.reserve(rows);
+                values.data.reserve(bytes);
+            }
+            Values::TextLists { lists, .. } | Values::FloatLists { lists, .. } => {
+                lists.reserve(rows);
+            }
+        }
+    }
+
+    /// The array of everything pushed; the buffer is empty again.
     pub(crate) fn take(&mut self) -> Result<ArrayRef, arrow_schema::ArrowError> {
+        let bytes = match &self.values {
+            Values::Bytes(values) => values.data.len(),
+            _ => 0,
+        };
+        // One huge batch must not make every later one as large.
+        self.last = (self.rows.min(ROWS_AHEAD), bytes.min(BYTES_AHEAD));
+        self.rows = 0;
         let nulls = self.nulls.finish();
-        let rows = std::mem::take(&mut self.rows);
         Ok(match &mut self.values {
             Values::Bool(values) => {
-                let values = std::mem::replace(values, BooleanBufferBuilder::new(rows));
+                let values = std::mem::replace(values, BooleanBufferBuilder::new(0));
                 Arc::new(BooleanArray::new(values.build(), nulls))
             }
             Values::I8(values) => Arc::new(Int8Array::try_new(swap(values), nulls)?),
@@ -431,10 +466,9 @@ impl ColumnBuffer {
     }
 }
 
-/// The vector's values as a buffer; the vector is empty again with its old length as capacity.
+/// The vector's values as a buffer; the vector is empty again.
 fn swap<T: arrow_buffer::ArrowNativeType>(values: &mut Vec<T>) -> ScalarBuffer<T> {
-    let fresh = Vec::with_capacity(values.len());
-    ScalarBuffer::from(std::mem::replace(values, fresh))
+    ScalarBuffer::from(std::mem::take(values))
 }
 
 fn take_i32(
@@ -470,9 +504,7 @@ fn take_list(
     items: ArrayRef,
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef, arrow_schema::ArrowError> {
-    let mut fresh = Vec::with_capacity(lists.len());
-    fresh.push(0);
-    let lists = std::mem::replace(lists, fresh);
+    let lists = std::mem::replace(lists, vec![0]);
     let field = Arc::new(Field::new("element", items.data_type().clone(), true));
     let offsets = OffsetBuffer::new(ScalarBuffer::from(lists));
     Ok(Arc::new(ListArray::try_new(field, offsets, items, nulls)?))

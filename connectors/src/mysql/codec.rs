@@ -67,7 +67,15 @@ impl Codec {
             DataType::String | DataType::Char(_) | DataType::VarChar(_)
         );
         let labels = |labels: Vec<String>| labels.into_iter().map(String::into_boxed_str).collect();
-        Ok(match column.physical()? {
+        let physical = column.physical()?;
+        if !physical.fits(&column.lake) {
+            return Err(Error::definite(format!(
+                "type '{}' does not fit {:?}, the column's type in the lake",
+                column.column_type, column.lake
+            ))
+            .column(&column.name));
+        }
+        Ok(match physical {
             Physical::Int {
                 bytes, unsigned, ..
             } => Self::Int { bytes, unsigned },

@@ -20,6 +20,7 @@ pub mod select;
 mod snapshot;
 mod source;
 mod state;
+mod spelling;
 pub mod table;
 mod tail;
 mod temporal;

@@ -168,6 +168,9 @@ impl SelectBuilder {
             ))
             .table(&self.inner.table.name));
         }
+        if self.rows == 0 {
+            self.buffers.iter_mut().for_each(ColumnBuffer::prepare);
+        }
         let columns = self.inner.codecs.iter().zip(&mut self.buffers);
         for (at, (codec, buffer)) in columns.enumerate() {
             let pushed = match row.as_ref(at) {
@@ -201,7 +204,8 @@ impl SelectBuilder {
         self.buffers.iter().map(ColumnBuffer::zero_dates).sum()
     }
 
-    /// The rows since the last call, as a batch that may be empty; the builder keeps its capacity.
+    /// The rows since the last call, as a batch that may be empty; the next one gets room
+    /// for as many.
     ///
     /// # Errors
     /// Definite when the values do not form a batch, which would be a defect.

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::types::{Physical, Spelling, TypeOptions};
+use super::{
+    spelling::Spelling,
+    types::{Physical, TypeOptions},
+};
 use crate::{
     error::{Error, Result},
     schema::{Column, DataType, TableName, TableSchema},

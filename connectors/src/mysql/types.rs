@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::spelling::Spelling;
 use crate::schema::DataType;
 
 /// What the job file says about types.
@@ -78,14 +79,6 @@ const SPATIAL: [&str; 9] = [
     "geomcollection",
     "geometrycollection",
 ];
-
-/// A type's text cut into name, arguments and what follows.
-pub(crate) struct Spelling {
-    name: String,
-    arguments: Vec<String>,
-    unsigned: bool,
-    zerofill: bool,
-}
 
 impl Physical {
     /// Reads a type's text, `COLUMN_TYPE` or a statement's spelling.
@@ -233,6 +226,43 @@ impl Physical {
         }
     }
 
+    /// Whether every value can be carried in a lake type, which may be older than the column's
+    /// present type. Numbers that do not fit are refused one by one.
+    pub(crate) fn fits(&self, lake: &DataType) -> bool {
+        use DataType as L;
+        let text = matches!(lake, L::Char(_) | L::VarChar(_) | L::String);
+        let bytes = matches!(lake, L::Binary(_) | L::VarBinary(_) | L::Bytes);
+        let number = matches!(lake, L::TinyInt | L::SmallInt | L::Int | L::BigInt)
+            || matches!(lake, L::Decimal(_, 0));
+        match (self, lake) {
+            (Self::Int { bytes: 1, .. }, L::Boolean) | (Self::Bit(1), L::Boolean) => true,
+            (Self::Int { .. } | Self::Year, _) => number,
+            (Self::Float, L::Float | L::Double) | (Self::Double, L::Double) => true,
+            (Self::Decimal { precision, scale }, L::Decimal(wide, same)) => {
+                wide >= precision && same == scale
+            }
+            (Self::Bit(_) | Self::Binary(_) | Self::VarBinary(_) | Self::Blob, _) => bytes,
+            (Self::Time(digits), L::Time(wide))
+            | (Self::DateTime(digits), L::Timestamp(wide))
+            | (Self::Timestamp(digits), L::TimestampLtz(wide)) => wide >= digits,
+            (Self::Date, L::Date) => true,
+            (Self::Set(_), L::Array(item)) => **item == L::String,
+            (Self::Vector(_), L::Array(item)) => **item == L::Float,
+            (
+                Self::Char(_)
+                | Self::VarChar(_)
+                | Self::Text
+                | Self::Time(_)
+                | Self::Enum(_)
+                | Self::Json
+                | Self::Geometry
+                | Self::Decimal { .. },
+                _,
+            ) => text,
+            _ => false,
+        }
+    }
+
     /// Whether values are text in the column's character set.
     pub(crate) fn is_text(&self) -> bool {
         matches!(
@@ -340,122 +370,6 @@ impl Physical {
     }
 }
 
-impl Spelling {
-    /// Cuts the text of a type; knows nothing of types.
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
-        let (name, arguments, tail) = match text.split_once('(') {
-            Some((name, rest)) => {
-                let (arguments, tail) = read_arguments(rest)?;
-                (name, arguments, tail)
-            }
-            None => (text, Vec::new(), ""),
-        };
-        let mut words: Vec<String> = name
-            .split_ascii_whitespace()
-            .map(str::to_ascii_lowercase)
-            .collect();
-        let mut unsigned = false;
-        let mut zerofill = false;
-        let mut attribute = |word: &str| match word {
-            "unsigned" => {
-                unsigned = true;
-                true
-            }
-            "zerofill" => {
-                // Every ZEROFILL column is unsigned.
-                (unsigned, zerofill) = (true, true);
-                true
-            }
-            "signed" => true,
-            _ => false,
-        };
-        words.retain(|word| !attribute(word));
-        for word in tail.split_ascii_whitespace() {
-            attribute(&word.to_ascii_lowercase());
-        }
-        // Words that say a character set or are attributes, not part of the type's name.
-        if let Some(at) = words.iter().position(|word| {
-            matches!(
-                word.as_str(),
-                "charset" | "collate" | "ascii" | "unicode" | "srid" | "null" | "not"
-            )
-        }) {
-            words.truncate(at);
-        }
-        if let Some(at) = words.iter().position(|word| word == "set")
-            && at > 1
-        {
-            words.truncate(at - 1);
-        }
-        Ok(Self {
-            name: words.join(" "),
-            arguments,
-            unsigned,
-            zerofill,
-        })
-    }
-
-    fn number(&self, index: usize, default: u32) -> Result<u32, String> {
-        match self.arguments.get(index) {
-            None => Ok(default),
-            Some(argument) => argument
-                .parse()
-                .map_err(|_| format!("'{argument}' is not a number")),
-        }
-    }
-}
-
-/// Reads what stands in the brackets, quoted labels or plain words, and gives the text behind.
-fn read_arguments(text: &str) -> Result<(Vec<String>, &str), String> {
-    let mut arguments = Vec::new();
-    let mut current = String::new();
-    let mut quote: Option<char> = None;
-    let mut quoted = false;
-    let mut chars = text.char_indices().peekable();
-    while let Some((at, char)) = chars.next() {
-        match quote {
-            Some(end) if char == end => {
-                // A doubled quote is one quote.
-                if chars.next_if(|(_, next)| *next == end).is_some() {
-                    current.push(end);
-                } else {
-                    quote = None;
-                }
-            }
-            Some(_) => current.push(char),
-            None => match char {
-                '\'' | '"' => {
-                    quote = Some(char);
-                    quoted = true;
-                }
-                ',' | ')' => {
-                    let plain = std::mem::take(&mut current);
-                    let argument = if quoted {
-                        plain
-                    } else {
-                        plain.trim().to_owned()
-                    };
-                    if quoted || !argument.is_empty() {
-                        arguments.push(argument);
-                    }
-                    quoted = false;
-                    if char == ')' {
-                        return Ok((arguments, text.get(at + 1..).unwrap_or_default()));
-                    }
-                }
-                char if quoted && char.is_whitespace() => {}
-                char if quoted => return Err(format!("'{char}' after a label")),
-                char => {
-                    if !(current.is_empty() && char.is_whitespace()) {
-                        current.push(char);
-                    }
-                }
-            },
-        }
-    }
-    Err("a bracket is not closed".into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -525,6 +439,44 @@ mod tests {
                 (column.data_type.as_str(), column.column_type.as_str()),
                 (data_type, column_type)
             );
+        }
+    }
+
+    #[test]
+    fn a_present_type_that_the_lake_type_cannot_carry_does_not_fit() {
+        let fits = |text: &str, lake: DataType| Physical::parse(text, None).unwrap().fits(&lake);
+        for (text, lake, right) in [
+            ("int", BigInt, true),
+            ("int", Boolean, false),
+            ("tinyint(1)", Boolean, true),
+            ("decimal(10,2)", Decimal(12, 2), true),
+            ("decimal(10,3)", Decimal(12, 2), false),
+            ("decimal(13,2)", Decimal(12, 2), false),
+            ("datetime(6)", Timestamp(3), false),
+            ("datetime", TimestampLtz(6), false),
+            ("double", Float, false),
+            ("float", Double, true),
+            ("varchar(9)", Bytes, false),
+            ("bit(2)", Boolean, false),
+        ] {
+            assert_eq!(fits(text, lake.clone()), right, "{text} {lake:?}");
+        }
+        for text in [
+            "int",
+            "year",
+            "bit(9)",
+            "time(6)",
+            "json",
+            "point",
+            "set('a')",
+            "enum('a')",
+            "vector(2)",
+            "date",
+            "char(0)",
+            "decimal(50,3)",
+        ] {
+            let column = column(text);
+            assert!(column.physical().unwrap().fits(&column.lake), "{text}");
         }
     }
 

@@ -8,6 +8,7 @@
     clippy::indexing_slicing
 )]
 
+mod catalog;
 mod charsets;
 mod documents;
 mod phases;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, cast::AsArray, types::Int32Type};
-use headwater_connectors::{ChangeBatch, RowKind, RowKinds};
+use headwater_connectors::{ChangeBatch, RowKind, RowKinds, mysql::select::SelectPlan};
+use mysql_async::{Row, prelude::Queryable};
 
 use crate::phases::Bench;
 
@@ -222,5 +223,26 @@ async fn character_sets_of_a_map_stay_with_their_columns() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+    bench.close().await;
+}
+
+#[tokio::test]
+async fn zero_dates_are_counted() {
+    let mut bench = Bench::open().await;
+    bench
+        .run("CREATE TABLE t (id int primary key, d date, n date not null, t timestamp not null)")
+        .await;
+    bench
+        .run("INSERT INTO t VALUES (1, '0000-00-00', '2024-02-00', '0000-00-00'), (2, NULL, '2024-02-01', '2024-02-01')")
+        .await;
+    let table = bench.table("t").await;
+    let plan = SelectPlan::new(&table).unwrap();
+    let mut builder = plan.builder();
+    let statement = format!("SELECT {} FROM {}", plan.columns_sql(), table.name);
+    let rows: Vec<Row> = bench.conn.exec(statement, ()).await.unwrap();
+    for row in rows {
+        builder.push(row).unwrap();
+    }
+    assert_eq!((builder.rows(), builder.zero_dates()), (2, 3));
     bench.close().await;
 }

@@ -1,7 +1,10 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::data_type::DataType;
+use crate::{
+    data_type::DataType,
+    storage::faulty::{Fault, Faulty},
+};
 
 fn field(name: &str, data_type: DataType) -> DataField {
     DataField {
@@ -53,7 +56,25 @@ async fn databases_and_tables_are_made_and_found() {
     assert_eq!(found.schema(), made.schema());
     assert!(!found.schema().fields[0].nullable);
     assert_eq!(found.schema().highest_field_id, 2);
-    assert!(catalog.table("shop", "../x").await.is_err());
+    for wrong in ["", "..", "../x", "a/b", "a\\b", " a", "a\n"] {
+        assert!(catalog.table("shop", wrong).await.is_err(), "{wrong}");
+        assert!(catalog.create_database(wrong).await.is_err(), "{wrong}");
+    }
+    // Whatever else MySQL allows in a name is the folder's name as it is.
+    let strange = "Bestellungen ä#1 %20 `x`";
+    catalog.create_table("shop", strange, shop()).await.unwrap();
+    assert!(catalog.table("shop", strange).await.unwrap().is_some());
+    assert_eq!(
+        catalog.list_tables("shop").await.unwrap(),
+        [strange, "orders"]
+    );
+    assert!(
+        folder
+            .path()
+            .join("warehouse/shop.db")
+            .join(strange)
+            .is_dir()
+    );
 }
 
 #[tokio::test]
@@ -97,6 +118,24 @@ async fn columns_are_added_once() {
             Err(Error::Table { .. })
         ));
     }
+}
+
+#[tokio::test]
+async fn a_schema_whose_answer_was_lost_is_recognised() {
+    let store = Arc::new(Faulty::default());
+    let catalog = Catalog::new(store.clone(), Path::from("w"));
+    store.add("schema-0", Fault::FoundItself);
+    let table = catalog
+        .create_table("shop", "orders", shop())
+        .await
+        .unwrap();
+    store.add("schema-1", Fault::FoundItself);
+    let change = [(field("a", DataType::Int), None)];
+    assert_eq!(table.add_columns(&change).await.unwrap().schema().id, 1);
+    store.add("schema-2", Fault::AnswerLost);
+    let change = [(field("b", DataType::Int), None)];
+    assert!(table.add_columns(&change).await.unwrap_err().is_transient());
+    assert_eq!(table.add_columns(&change).await.unwrap().schema().id, 2);
 }
 
 #[tokio::test]
@@ -144,6 +183,19 @@ fn schemas_that_cannot_be_are_refused() {
         )
     };
     assert!(create(&["a", "b"], &["a", "b"], &["b"], "4").is_ok());
+    let array = Schema::create(
+        vec![field("a", DataType::Array(Box::new(DataType::Int)))],
+        vec!["a".into()],
+        vec![],
+        BTreeMap::from([("bucket".to_owned(), "1".to_owned())]),
+        None,
+    );
+    assert!(
+        array
+            .unwrap_err()
+            .to_string()
+            .contains("primary key column 'a'")
+    );
     for (names, keys, partitions, bucket, says) in [
         (&["a", "A"][..], &["a"][..], &[][..], "1", "case"),
         (&["a"], &["b"], &[], "1", "not a column"),
@@ -168,73 +220,10 @@ fn schemas_that_cannot_be_are_refused() {
     }
 }
 
-/// Overwrites whatever the condition says, as some stores do.
-#[derive(Debug)]
-struct Careless(object_store::memory::InMemory);
-
-impl std::fmt::Display for Careless {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("careless")
-    }
-}
-
-#[async_trait::async_trait]
-impl ObjectStore for Careless {
-    async fn put_opts(
-        &self,
-        location: &Path,
-        payload: object_store::PutPayload,
-        _: object_store::PutOptions,
-    ) -> object_store::Result<object_store::PutResult> {
-        self.0
-            .put_opts(location, payload, object_store::PutOptions::default())
-            .await
-    }
-    async fn put_multipart_opts(
-        &self,
-        location: &Path,
-        options: object_store::PutMultipartOptions,
-    ) -> object_store::Result<Box<dyn object_store::MultipartUpload>> {
-        self.0.put_multipart_opts(location, options).await
-    }
-    async fn get_opts(
-        &self,
-        location: &Path,
-        options: object_store::GetOptions,
-    ) -> object_store::Result<object_store::GetResult> {
-        self.0.get_opts(location, options).await
-    }
-    fn delete_stream(
-        &self,
-        locations: futures::stream::BoxStream<'static, object_store::Result<Path>>,
-    ) -> futures::stream::BoxStream<'static, object_store::Result<Path>> {
-        self.0.delete_stream(locations)
-    }
-    fn list(
-        &self,
-        prefix: Option<&Path>,
-    ) -> futures::stream::BoxStream<'static, object_store::Result<object_store::ObjectMeta>> {
-        self.0.list(prefix)
-    }
-    async fn list_with_delimiter(
-        &self,
-        prefix: Option<&Path>,
-    ) -> object_store::Result<object_store::ListResult> {
-        self.0.list_with_delimiter(prefix).await
-    }
-    async fn copy_opts(
-        &self,
-        from: &Path,
-        to: &Path,
-        options: object_store::CopyOptions,
-    ) -> object_store::Result<()> {
-        self.0.copy_opts(from, to, options).await
-    }
-}
-
 #[tokio::test]
 async fn a_store_that_ignores_conditions_is_refused() {
-    let store = Careless(object_store::memory::InMemory::new());
+    let store = Faulty::default();
+    store.add("", Fault::ConditionIgnored);
     let catalog = Catalog::new(Arc::new(store), Path::from("w"));
     let error = catalog.probe().await.unwrap_err();
     assert!(error.to_string().contains("conditional puts"), "{error}");

@@ -5,7 +5,7 @@
 //! `manifest.target-file-size`, `manifest.merge-min-count`,
 //! `manifest.full-compaction-threshold-size`.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     error::Result,
@@ -177,7 +177,7 @@ pub(super) async fn merge(
                 let metas = table
                     .write_manifests(
                         &format!("{id}-m{number}"),
-                        &merged.finish(whole),
+                        &Arc::new(merged.finish(whole)),
                         usize::try_from(thresholds.target_size).unwrap_or(usize::MAX),
                         schema_id,
                     )
@@ -192,5 +192,4 @@ pub(super) async fn merge(
 }
 
 #[cfg(test)]
-#[path = "base_tests.rs"]
 mod tests;

@@ -16,6 +16,9 @@ use crate::{
 
 use super::view::View;
 
+/// Smallest and greatest key.
+type KeyRange<'a> = (&'a [u8], &'a [u8]);
+
 /// Entries for the files of a request, in order, each with the level that it may have.
 pub(super) fn place(
     schema: &Schema,
@@ -29,7 +32,8 @@ pub(super) fn place(
         .map(|(_, field)| field.data_type.clone())
         .collect();
     let merging = is_read_with_merging(schema);
-    let mut taken: HashMap<(&[u8], i32, i32), Vec<(&[u8], &[u8])>> = HashMap::new();
+    // By partition, bucket and level.
+    let mut taken: HashMap<(&[u8], i32, i32), Vec<KeyRange<'_>>> = HashMap::new();
     let mut entries = Vec::new();
     for message in messages {
         let bucket = view.bucket(&message.partition, message.bucket);
@@ -68,7 +72,7 @@ pub(super) fn place(
 }
 
 /// True when one range ends before the other begins. Keys that can't be read are never apart.
-fn apart(types: &[DataType], a: (&[u8], &[u8]), b: (&[u8], &[u8])) -> bool {
+fn apart(types: &[DataType], a: KeyRange<'_>, b: KeyRange<'_>) -> bool {
     compare_keys(types, a.1, b.0) == Some(Ordering::Less)
         || compare_keys(types, b.1, a.0) == Some(Ordering::Less)
 }
@@ -90,5 +94,4 @@ fn is_read_with_merging(schema: &Schema) -> bool {
 }
 
 #[cfg(test)]
-#[path = "lane_tests.rs"]
 mod tests;

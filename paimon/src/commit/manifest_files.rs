@@ -1,5 +1,7 @@
 //! Manifests and manifest lists in the store: how a snapshot's are read and a commit's written.
 
+use std::sync::Arc;
+
 use futures::future::try_join_all;
 use object_store::path::Path;
 
@@ -13,6 +15,20 @@ use crate::{
 
 /// Manifests that are read at once.
 const READS_MAX: usize = 8;
+
+/// Bytes of a manifest from which decoding it would keep others from this thread for too long.
+const BLOCKING_BYTES: usize = 64 << 10;
+/// The same for encoding, in entries.
+const BLOCKING_ENTRIES: usize = 1000;
+
+/// Computes on a thread that may block.
+async fn aside<T: Send + 'static>(
+    compute: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(compute)
+        .await
+        .map_err(|error| Error::Internal(error.to_string()))?
+}
 
 /// A file of metadata that this commit has written.
 #[derive(Debug)]
@@ -35,7 +51,10 @@ impl Table {
     pub(crate) async fn read_manifest(&self, name: &str) -> Result<Vec<ManifestEntry>> {
         let path = self.manifest_path(name);
         let bytes = storage::read(self.store().as_ref(), &path).await?;
-        manifest::decode(path.as_ref(), &bytes)
+        if bytes.len() < BLOCKING_BYTES {
+            return manifest::decode(path.as_ref(), &bytes);
+        }
+        aside(move || manifest::decode(path.as_ref(), &bytes)).await
     }
 
     /// Hands every entry of these manifests on, in order, a manifest at a time.
@@ -55,16 +74,19 @@ impl Table {
     pub(super) async fn write_manifests(
         &self,
         id: &str,
-        entries: &[ManifestEntry],
+        entries: &Arc<Vec<ManifestEntry>>,
         target_size: usize,
         schema_id: i64,
     ) -> Result<Vec<ManifestFileMeta>> {
-        let mut rest = entries;
+        let encoded = if entries.len() < BLOCKING_ENTRIES {
+            manifest::encode(entries, target_size)?
+        } else {
+            let entries = entries.clone();
+            aside(move || manifest::encode(&entries, target_size)).await?
+        };
+        let mut rest = entries.as_slice();
         let mut metas = Vec::new();
-        for (number, encoded) in manifest::encode(entries, target_size)?
-            .into_iter()
-            .enumerate()
-        {
+        for (number, encoded) in encoded.into_iter().enumerate() {
             let (these, others) = rest
                 .split_at_checked(encoded.entries)
                 .ok_or_else(|| Error::Internal("more manifest entries than were given".into()))?;

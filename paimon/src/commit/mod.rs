@@ -22,7 +22,7 @@ mod manifest_files;
 mod publish;
 mod view;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use rand::Rng;
 
@@ -108,7 +108,7 @@ pub struct TableCommitter {
 
 /// Manifests of the request's files, kept over lost races while the levels stay the same.
 struct Delta {
-    entries: Vec<ManifestEntry>,
+    entries: Arc<Vec<ManifestEntry>>,
     manifests: Vec<ManifestFileMeta>,
 }
 
@@ -136,6 +136,22 @@ impl TableCommitter {
     pub async fn max_sequence_number(&mut self) -> Result<Option<i64>> {
         self.view.advance(&self.table).await?;
         Ok(self.view.max_sequence_number)
+    }
+
+    /// The snapshot of a former try of this request, `None` when there was none. Also finds tries
+    /// whose snapshot has expired, by their files in the manifests that are left; then it is the
+    /// newest snapshot. Ask before [`Table::missing_files`]: files of a commit that took place may
+    /// have been compacted away since.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn find_commit(&mut self, request: &CommitRequest) -> Result<Option<i64>> {
+        self.view.advance(&self.table).await?;
+        let searched = request
+            .expect
+            .as_ref()
+            .and_then(|expect| expect.last_snapshot);
+        self.find_request(request, searched).await
     }
 
     /// Makes the files of a request visible in one APPEND snapshot, unless they are already.
@@ -224,4 +240,4 @@ async fn backoff(race: u32) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,5 +1,7 @@
 //! One try: write the manifests and lists, create the snapshot, make sure of the answer.
 
+use std::sync::Arc;
+
 use futures::try_join;
 
 use crate::{
@@ -32,7 +34,11 @@ impl TableCommitter {
     ) -> Result<Published> {
         let schema_id = self.schema_id(request);
         let id = uuid::Uuid::new_v4().to_string();
-        let entries = lane::place(self.table.schema(), &self.view, &request.messages);
+        let entries = Arc::new(lane::place(
+            self.table.schema(),
+            &self.view,
+            &request.messages,
+        ));
         if delta.as_ref().is_none_or(|delta| delta.entries != entries) {
             if let Some(stale) = delta.take() {
                 self.discard(stale.names().into_iter()).await;
@@ -49,7 +55,7 @@ impl TableCommitter {
                 .await?;
             *delta = Some(Delta { entries, manifests });
         }
-        let Some(delta) = delta.as_ref() else {
+        let Some(new) = delta.as_ref() else {
             return Err(Error::Internal("a commit without its manifests".into()));
         };
         let base = base::merge(&self.table, &self.view.manifests, &id, schema_id).await?;
@@ -57,9 +63,9 @@ impl TableCommitter {
             self.table
                 .write_manifest_list(format!("manifest-list-{id}-0"), &base.manifests),
             self.table
-                .write_manifest_list(format!("manifest-list-{id}-1"), &delta.manifests),
+                .write_manifest_list(format!("manifest-list-{id}-1"), &new.manifests),
         )?;
-        let mut snapshot = self.next_snapshot(request, &delta.entries, schema_id);
+        let mut snapshot = self.next_snapshot(request, &new.entries, schema_id);
         snapshot.base_manifest_list = base_list.name;
         snapshot.base_manifest_list_size = Some(base_list.size);
         snapshot.delta_manifest_list = delta_list.name;
@@ -70,10 +76,21 @@ impl TableCommitter {
             self.discard(lists.into_iter().chain(base.written)).await;
             return Ok(Published::Lost);
         }
-        self.fence(&snapshot, request).await?;
-        self.view.apply(&delta.entries);
+        // Visible: from here on nobody may delete what it is made of.
+        let Some(new) = delta.take() else {
+            return Err(Error::Internal("a commit without its manifests".into()));
+        };
+        if let Err(error) = self.fence(&snapshot, request).await {
+            if matches!(error, Error::Conflict { .. }) {
+                let lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list];
+                let names = lists.into_iter().chain(base.written).chain(new.names());
+                self.discard(names).await;
+            }
+            return Err(error);
+        }
+        self.view.apply(&new.entries);
         self.view.manifests = base.manifests;
-        self.view.manifests.extend(delta.manifests.iter().cloned());
+        self.view.manifests.extend(new.manifests);
         let id = snapshot.id;
         self.view.snapshot = Some(snapshot);
         Ok(Published::Yes(id))

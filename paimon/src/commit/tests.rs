@@ -1,4 +1,4 @@
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 use object_store::{ObjectStore, memory::InMemory, path::Path};
 
@@ -8,6 +8,7 @@ use crate::{
     data_type::{DataField, DataType},
     row_view::{Datum, serialize},
     schema::Schema,
+    storage::faulty::{Fault, Faulty},
 };
 
 pub(super) fn schema(options: &[(&str, &str)]) -> Schema {
@@ -53,7 +54,7 @@ pub(super) fn key(value: i64) -> Vec<u8> {
     serialize(&[DataType::Int], &[Datum::Long(value)])
 }
 
-pub(super) fn file(name: &str, level: i32, keys: std::ops::RangeInclusive<i64>) -> DataFileMeta {
+pub(crate) fn file(name: &str, level: i32, keys: std::ops::RangeInclusive<i64>) -> DataFileMeta {
     let stats = SimpleStats {
         min_values: key(*keys.start()),
         max_values: key(*keys.end()),
@@ -227,4 +228,230 @@ async fn racing_committers_lose_nothing_on_disk() {
     let folder = tempfile::tempdir().unwrap();
     let store = object_store::local::LocalFileSystem::new_with_prefix(folder.path()).unwrap();
     race(Arc::new(store)).await;
+}
+
+async fn faulty_table() -> (Arc<Faulty>, Table) {
+    let store = Arc::new(Faulty::default());
+    let table = table(store.clone(), schema(&[])).await;
+    (store, table)
+}
+
+#[tokio::test]
+async fn an_unclear_answer_is_settled_by_reading_back() {
+    for fault in [Fault::AnswerLost, Fault::FoundItself] {
+        let (store, table) = faulty_table().await;
+        store.add("snapshot-1", fault);
+        let request = request("u", 1, vec![file("a", 0, 1..=2)]);
+        assert_eq!(committed(table.commit(&request).await.unwrap()), 1);
+        assert_eq!(names(&table).await.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_failed_commit_can_be_made_again() {
+    for what in ["manifest/manifest-", "manifest-list-", "snapshot-1"] {
+        let (store, table) = faulty_table().await;
+        store.add(what, Fault::Refused);
+        let mut committer = TableCommitter::new(table.clone());
+        let request = request("u", 1, vec![file("a", 0, 1..=2)]);
+        assert!(committer.commit(&request).await.unwrap_err().is_transient());
+        assert_eq!(table.latest_snapshot().await.unwrap(), None);
+        assert_eq!(committed(committer.commit(&request).await.unwrap()), 1);
+        assert_eq!(names(&table).await, [("a".to_owned(), 0)]);
+    }
+}
+
+fn conflict(result: Result<CommitOutcome>) -> String {
+    match result {
+        Err(Error::Conflict { message, .. }) => message,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_fit_the_table_is_refused() {
+    let table = memory_table(&[]).await;
+    table
+        .commit(&request("u", 1, vec![file("a", 0, 1..=2)]))
+        .await
+        .unwrap();
+    let before = objects(&table).await;
+    let mut rescaled = request("u", 2, vec![file("b", 0, 1..=2)]);
+    rescaled.messages[0].total_buckets = 2;
+    assert!(conflict(table.commit(&rescaled).await).contains("2 buckets"));
+    let mut newer = file("b", 0, 1..=2);
+    newer.schema_id = 7;
+    assert!(conflict(table.commit(&request("u", 2, vec![newer])).await).contains("schema 7"));
+    let twice = request("other", 2, vec![file("a", 0, 1..=2)]);
+    assert!(conflict(table.commit(&twice).await).contains("already"));
+    assert_eq!(objects(&table).await, before, "nothing is left behind");
+}
+
+#[tokio::test]
+async fn a_table_whose_files_stand_elsewhere_is_refused() {
+    let table = memory_table(&[("data-file.path-directory", "data")]).await;
+    let result = table
+        .commit(&request("u", 1, vec![file("a", 0, 1..=2)]))
+        .await;
+    assert!(matches!(result, Err(Error::Unsupported(_))));
+}
+
+#[tokio::test]
+async fn a_table_that_was_rolled_back_or_made_anew_is_refused() {
+    let table = memory_table(&[]).await;
+    let expecting = |identifier: i64, last: i64| CommitRequest {
+        expect: Some(Expect {
+            last_snapshot: Some(last),
+            last_user: "u".into(),
+            last_identifier: last,
+        }),
+        ..request(
+            "u",
+            identifier,
+            vec![file(&format!("f{identifier}"), 0, 1..=2)],
+        )
+    };
+    for n in 1..=3 {
+        table
+            .commit(&request("u", n, vec![file(&format!("f{n}"), 0, 1..=2)]))
+            .await
+            .unwrap();
+    }
+    let mut committer = TableCommitter::new(table.clone());
+    assert_eq!(
+        committed(committer.commit(&expecting(4, 3)).await.unwrap()),
+        4
+    );
+    for id in [3, 4] {
+        crate::storage::delete(table.store().as_ref(), &table.snapshot_path(id))
+            .await
+            .unwrap();
+    }
+    assert!(conflict(committer.commit(&expecting(5, 4)).await).contains("rolled"));
+    // Another writer takes the numbers.
+    for n in 3..=4 {
+        let other = request("other", n, vec![file(&format!("o{n}"), 0, 1..=2)]);
+        assert_eq!(committed(table.commit(&other).await.unwrap()), n);
+    }
+    assert!(conflict(committer.commit(&expecting(5, 4)).await).contains("'other'"));
+    // Without an expectation it goes on from what is there.
+    assert_eq!(
+        committed(committer.commit(&request("u", 6, vec![])).await.unwrap()),
+        5
+    );
+    assert_eq!(names(&table).await.len(), 4);
+}
+
+#[tokio::test]
+async fn a_commit_whose_snapshot_has_expired_is_found_by_its_files() {
+    let table = memory_table(&[]).await;
+    let first = request("u", 1, vec![file("a", 0, 1..=2)]);
+    table.commit(&first).await.unwrap();
+    for n in 1..=4 {
+        let other = request("other", n, vec![file(&format!("o{n}"), 0, 1..=2)]);
+        table.commit(&other).await.unwrap();
+    }
+    for id in [1, 2] {
+        crate::storage::delete(table.store().as_ref(), &table.snapshot_path(id))
+            .await
+            .unwrap();
+    }
+    assert_eq!(
+        table.commit(&first).await.unwrap(),
+        CommitOutcome::AlreadyCommitted { snapshot: 5 }
+    );
+    let mut committer = TableCommitter::new(table.clone());
+    assert_eq!(committer.find_commit(&first).await.unwrap(), Some(5));
+    let new = request("u", 2, vec![file("b", 0, 1..=2)]);
+    assert_eq!(committer.find_commit(&new).await.unwrap(), None);
+    assert_eq!(committed(table.commit(&new).await.unwrap()), 6);
+}
+
+/// A process sleeps between looking and creating, others commit and expire: its create succeeds.
+#[tokio::test]
+async fn a_snapshot_made_after_its_number_expired_is_void() {
+    let table = memory_table(&[]).await;
+    let mut sleeper = TableCommitter::new(table.clone());
+    for n in 1..=2 {
+        sleeper
+            .commit(&request("u", n, vec![file(&format!("f{n}"), 0, 1..=2)]))
+            .await
+            .unwrap();
+    }
+    // The sleeper has looked: what follows is the tail of its commit.
+    for n in 3..=9 {
+        let other = request("other", n, vec![file(&format!("o{n}"), 0, 1..=2)]);
+        table.commit(&other).await.unwrap();
+    }
+    for id in 1..=7 {
+        crate::storage::delete(table.store().as_ref(), &table.snapshot_path(id))
+            .await
+            .unwrap();
+    }
+    let late = request("u", 3, vec![file("late", 0, 1..=2)]);
+    let before = objects(&table).await;
+    let mut delta = None;
+    match sleeper.publish(&late, &mut delta).await {
+        Err(Error::Conflict { message, .. }) => assert!(message.contains("withdrawn")),
+        _ => panic!("the void snapshot counted"),
+    }
+    assert_eq!(table.snapshot_ids().await.unwrap(), [8, 9]);
+    assert!(!names(&table).await.iter().any(|(name, _)| name == "late"));
+    assert_eq!(objects(&table).await, before, "nothing is left behind");
+    // Expired up to right before the next: still void.
+    let mut delta = None;
+    sleeper.view.snapshot.as_mut().unwrap().id = 6;
+    assert!(sleeper.publish(&late, &mut delta).await.is_err());
+    assert_eq!(table.snapshot_ids().await.unwrap(), [8, 9]);
+    assert_eq!(committed(sleeper.commit(&late).await.unwrap()), 10);
+}
+
+#[tokio::test]
+async fn a_predecessor_that_expires_at_once_does_not_void_the_snapshot() {
+    let table = memory_table(&[]).await;
+    let mut committer = TableCommitter::new(table.clone());
+    committer
+        .commit(&request("u", 1, vec![file("a", 0, 1..=2)]))
+        .await
+        .unwrap();
+    crate::storage::delete(table.store().as_ref(), &table.snapshot_path(1))
+        .await
+        .unwrap();
+    let mut delta = None;
+    let next = request("u", 2, vec![file("b", 0, 1..=2)]);
+    assert!(matches!(
+        committer.publish(&next, &mut delta).await.unwrap(),
+        Published::Yes(2)
+    ));
+    assert_eq!(names(&table).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_committer_follows_others_and_knows_their_sequence_numbers() {
+    let table = memory_table(&[("manifest.merge-min-count", "3")]).await;
+    let mut committer = TableCommitter::new(table.clone());
+    committer
+        .commit(&request("u", 1, vec![file("a", 5, 1..=2)]))
+        .await
+        .unwrap();
+    let mut foreign = file("b", 5, 3..=4);
+    foreign.max_sequence_number = 500;
+    table
+        .commit(&request("other", 1, vec![foreign]))
+        .await
+        .unwrap();
+    assert_eq!(committer.max_sequence_number().await.unwrap(), Some(500));
+    assert_eq!(table.max_sequence_number().await.unwrap(), Some(500));
+    // The range of the foreign file is known without reading all manifests again.
+    committer
+        .commit(&request("u", 2, vec![file("c", 5, 4..=5)]))
+        .await
+        .unwrap();
+    committer
+        .commit(&request("u", 3, vec![file("d", 5, 5..=6)]))
+        .await
+        .unwrap();
+    let live = names(&table).await;
+    let level = |name: &str| live.iter().find(|(other, _)| other == name).unwrap().1;
+    assert_eq!((level("b"), level("c"), level("d")), (5, 0, 5));
 }

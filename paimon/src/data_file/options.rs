@@ -71,24 +71,22 @@ fn memory_size(text: &str) -> Option<u64> {
 /// Refuses options under which rows or files would mean something else than this crate writes.
 pub(crate) fn check_options(schema: &Schema) -> Result<()> {
     /// Options with the values that are fine.
-    const FINE: [(&str, &[&str]); 8] = [
+    const FINE: [(&str, &[&str]); 7] = [
         ("file.format", &["parquet"]),
         ("merge-engine", &["deduplicate"]),
         // The other two are made by compactions.
         ("changelog-producer", &["none", "lookup", "full-compaction"]),
-        ("partition.legacy-name", &["true"]),
         ("ignore-delete", &["false"]),
         ("row-tracking.enabled", &["false"]),
         ("data-evolution.enabled", &["false"]),
         ("pk-clustering-override", &["false"]),
     ];
     /// Options that must not be set at all.
-    const REFUSED: [&str; 5] = [
+    const REFUSED: [&str; 4] = [
         "sequence.field",
         "rowkind.field",
         "file.format.per.level",
         "file.compression.per.level",
-        "data-file.path-directory",
     ];
     for (name, fine) in FINE {
         if let Some(value) = schema.options.get(name)

@@ -164,3 +164,24 @@ fn damaged_manifests_are_errors() {
         assert!(decode("x", &bytes[..cut]).is_err(), "cut at {cut}");
     }
 }
+
+#[test]
+fn flipped_bytes_never_panic() {
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+    let entries = [
+        entry("a", FileKind::Add, 0),
+        entry("b", FileKind::Delete, 5),
+    ];
+    let good = encode(&entries, 1 << 20).unwrap().remove(0).bytes;
+    let mut random = StdRng::seed_from_u64(1);
+    let mut wrong = 0;
+    for _ in 0..3000 {
+        let mut bytes = good.clone();
+        for _ in 0..random.random_range(1..4) {
+            let at = random.random_range(0..bytes.len());
+            bytes[at] = random.random();
+        }
+        wrong += usize::from(decode("x", &bytes).is_err());
+    }
+    assert!(wrong > 1000, "{wrong}");
+}

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use arrow_array::{
-    Array, Int8Array, Int64Array, RecordBatch,
+    Int8Array, Int64Array, RecordBatch,
     cast::AsArray,
     types::{Int8Type, Int64Type},
 };

@@ -1,1 +1,282 @@
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
+use arrow_array::{
+    ArrayRef, Int8Array, Int32Array, Int64Array, RecordBatch, StringArray, cast::AsArray,
+    types::Int32Type,
+};
+use futures::TryStreamExt;
+use object_store::{ObjectStore, memory::InMemory, path::Path};
+use parquet::arrow::ArrowWriter;
+use rand::{Rng, SeedableRng, rngs::StdRng, seq::index::sample};
+
+use super::*;
+use crate::{
+    data_file_meta::SimpleStats,
+    data_type::{DataField, DataType},
+    row_view::{Datum, serialize},
+    schema::Schema,
+};
+
+fn table() -> Table {
+    let field = |name: &str, data_type| DataField {
+        id: 0,
+        name: name.into(),
+        data_type,
+        nullable: true,
+        description: None,
+    };
+    let schema = Schema::create(
+        vec![field("v", DataType::String), field("id", DataType::Int)],
+        vec!["id".into()],
+        vec![],
+        BTreeMap::from([("bucket".to_owned(), "1".to_owned())]),
+        None,
+    )
+    .unwrap();
+    let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    Table::new("db.t", store, Path::from("db.db/t"), Arc::new(schema))
+}
+
+struct Row {
+    id: i32,
+    sequence: i64,
+    kind: i8,
+    value: String,
+}
+
+/// Writes rows as a data file of the table.
+async fn write(table: &Table, level: i32, rows: &[Row]) -> DataFileMeta {
+    let columns: [(&str, ArrayRef); 4] = [
+        (
+            "_SEQUENCE_NUMBER",
+            Arc::new(Int64Array::from_iter_values(
+                rows.iter().map(|row| row.sequence),
+            )),
+        ),
+        (
+            "_VALUE_KIND",
+            Arc::new(Int8Array::from_iter_values(rows.iter().map(|row| row.kind))),
+        ),
+        (
+            "v",
+            Arc::new(StringArray::from_iter_values(
+                rows.iter().map(|row| &row.value),
+            )),
+        ),
+        (
+            "id",
+            Arc::new(Int32Array::from_iter_values(rows.iter().map(|row| row.id))),
+        ),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let mut bytes = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let key = |row: &Row| serialize(&[DataType::Int], &[Datum::Long(i64::from(row.id))]);
+    let meta = DataFileMeta {
+        file_name: format!("data-{}-0.parquet", uuid::Uuid::new_v4()),
+        file_size: bytes.len() as i64,
+        row_count: rows.len() as i64,
+        min_key: key(rows.first().unwrap()),
+        max_key: key(rows.last().unwrap()),
+        key_stats: SimpleStats::default(),
+        value_stats: SimpleStats::default(),
+        min_sequence_number: 0,
+        max_sequence_number: 0,
+        schema_id: 0,
+        level,
+        extra_files: vec![],
+        creation_time_ms: None,
+        delete_row_count: Some(rows.iter().filter(|row| row.kind == 3).count() as i64),
+        embedded_index: None,
+        file_source: None,
+        value_stats_cols: None,
+        external_path: None,
+        first_row_id: None,
+        write_cols: None,
+    };
+    let path = table.file_path(&[0; 12], 0, &meta).unwrap();
+    crate::storage::put(table.store().as_ref(), &path, bytes)
+        .await
+        .unwrap();
+    meta
+}
+
+async fn read(table: &Table, files: Vec<DataFileMeta>) -> Result<Vec<(i32, String)>> {
+    let split = Split {
+        partition: vec![0; 12],
+        bucket: 0,
+        files,
+    };
+    let batches: Vec<RecordBatch> = table
+        .read_bucket(&split, Some(&["id", "v"]))?
+        .try_collect()
+        .await?;
+    let mut rows = Vec::new();
+    for batch in &batches {
+        let ids = batch.column(0).as_primitive::<Int32Type>();
+        let values = batch.column(1).as_string::<i32>();
+        rows.extend((0..ids.len()).map(|row| (ids.value(row), values.value(row).to_owned())));
+    }
+    Ok(rows)
+}
+
+/// Random trees against a map: levels with runs of several files, level 0, deletes, batches that
+/// end anywhere.
+#[tokio::test]
+async fn merging_keeps_the_newest_row_of_each_key() {
+    for seed in 0..60 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let table = table();
+        let mut files = Vec::new();
+        let mut model: BTreeMap<i32, String> = BTreeMap::new();
+        let mut sequence = 0;
+        let keys = random.random_range(10..3000usize);
+        // Old data first: what is deeper is older, as in a tree.
+        let mut levels: Vec<i32> = (1..=5).rev().filter(|_| random.random_bool(0.5)).collect();
+        levels.extend(std::iter::repeat_n(0, random.random_range(0..12)));
+        for level in levels {
+            let count = random.random_range(1..=keys);
+            let mut ids: Vec<i32> = sample(&mut random, keys, count)
+                .into_iter()
+                .map(|id| id as i32)
+                .collect();
+            ids.sort_unstable();
+            let rows: Vec<Row> = ids
+                .into_iter()
+                .map(|id| {
+                    sequence += 1;
+                    let kind = [0, 2, 3][random.random_range(0..3)];
+                    let value = format!("{level}-{sequence}");
+                    if kind == 3 {
+                        model.remove(&id);
+                    } else {
+                        model.insert(id, value.clone());
+                    }
+                    Row {
+                        id,
+                        sequence,
+                        kind,
+                        value,
+                    }
+                })
+                .collect();
+            let cut = if level == 0 {
+                rows.len()
+            } else {
+                random.random_range(1..=rows.len())
+            };
+            for some in rows.chunks(cut) {
+                files.push(write(&table, level, some).await);
+            }
+        }
+        // The order in the manifest says nothing where sequence numbers differ.
+        if random.random_bool(0.5) {
+            files.reverse();
+        }
+        let rows = read(&table, files).await.unwrap();
+        assert_eq!(rows, model.into_iter().collect::<Vec<_>>(), "seed {seed}");
+    }
+}
+
+fn row(id: i32, sequence: i64, kind: i8, value: &str) -> Row {
+    Row {
+        id,
+        sequence,
+        kind,
+        value: value.into(),
+    }
+}
+
+#[tokio::test]
+async fn of_equal_sequence_numbers_the_later_in_the_manifest_wins() {
+    let table = table();
+    let first = write(&table, 0, &[row(1, 5, 0, "first"), row(2, 5, 0, "kept")]).await;
+    let second = write(&table, 0, &[row(1, 5, 2, "second")]).await;
+    let rows = read(&table, vec![first, second]).await.unwrap();
+    assert_eq!(rows, [(1, "second".to_owned()), (2, "kept".to_owned())]);
+}
+
+#[tokio::test]
+async fn deletes_of_a_file_that_stands_alone_are_dropped() {
+    let table = table();
+    let alone = [
+        row(1, 1, 0, "a"),
+        row(2, 2, 3, "b"),
+        row(3, 3, 1, "c"),
+        row(4, 4, 2, "d"),
+    ];
+    let file = write(&table, 0, &alone).await;
+    let rows = read(&table, vec![file]).await.unwrap();
+    assert_eq!(rows, [(1, "a".to_owned()), (4, "d".to_owned())]);
+}
+
+#[tokio::test]
+async fn damaged_files_are_errors() {
+    let table = table();
+    let good = write(&table, 0, &[row(1, 1, 0, "a"), row(2, 1, 0, "a")]).await;
+    // Keys that descend would silently lose rows in a merge.
+    let unsorted = write(
+        &table,
+        0,
+        &[row(1, 2, 0, "a"), row(3, 3, 0, "c"), row(2, 3, 0, "b")],
+    )
+    .await;
+    assert!(matches!(
+        read(&table, vec![good.clone(), unsorted]).await,
+        Err(Error::Corrupt { .. })
+    ));
+    let mut cut = good.clone();
+    cut.file_size -= 9;
+    assert!(matches!(
+        read(&table, vec![cut]).await,
+        Err(Error::Corrupt { .. })
+    ));
+    let mut gone = good.clone();
+    gone.file_name = "data-gone-0.parquet".into();
+    let error = read(&table, vec![gone]).await.unwrap_err();
+    assert!(error.to_string().contains("data-gone-0.parquet"), "{error}");
+    let mut no_key = good;
+    no_key.min_key = vec![1, 2, 3];
+    let other = write(&table, 0, &[row(1, 1, 0, "a")]).await;
+    assert!(read(&table, vec![no_key, other]).await.is_err());
+}
+
+#[test]
+fn files_that_share_no_keys_stand_in_sections_of_their_own() {
+    let file = |level: i32, keys: std::ops::RangeInclusive<i64>| {
+        let key = |value: i64| serialize(&[DataType::Int], &[Datum::Long(value)]);
+        DataFileMeta {
+            level,
+            min_key: key(*keys.start()),
+            max_key: key(*keys.end()),
+            ..crate::commit::tests::file("x", level, keys)
+        }
+    };
+    let files = [
+        file(5, 0..=9),
+        file(5, 10..=19),
+        file(5, 20..=29),
+        file(0, 15..=22),
+        file(5, 30..=39),
+        // A writer broke the rule of level 5.
+        file(5, 39..=50),
+    ];
+    let sections = section::sections(&[DataType::Int], &files).unwrap();
+    let shape: Vec<Vec<usize>> = sections
+        .iter()
+        .map(|section| section.iter().map(|run| run.len()).collect())
+        .collect();
+    assert_eq!(shape, [vec![1], vec![1, 2], vec![1, 1]]);
+    let orders: HashSet<usize> = sections
+        .iter()
+        .flatten()
+        .flatten()
+        .map(|file| file.order)
+        .collect();
+    assert_eq!(orders.len(), files.len());
+}

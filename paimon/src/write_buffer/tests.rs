@@ -198,7 +198,7 @@ async fn rows_of_many_buckets_are_spread_and_files_roll() {
     let fixture = fixture(&INT_COLUMNS, &["id"], &[], &options);
     let mut buffer = WriteBuffer::new(fixture.table.clone(), SETTINGS).unwrap();
     for start in 0..10 {
-        let rows: Vec<_> = (0..20_000)
+        let rows: Vec<_> = (0..20_000_i32)
             .map(|row| {
                 (
                     ((row * 7_919) % 200_000) ^ (start << 1),

@@ -41,17 +41,18 @@ impl Table {
             [first, second, ..] => (*first, *second),
             _ => return 1,
         };
-        let encoding = self.encoding;
-        let wanted = if encoding == EUC_JP && first == 0x8F {
-            3
-        } else if encoding == EUC_JP && first == 0x8E && !(0xA1..=0xDF).contains(&second) {
-            1
-        } else if encoding == SHIFT_JIS && matches!(first, 0x80 | 0xA0..=0xDF | 0xFD..=0xFF) {
-            1
-        } else if encoding == GB18030 && second.is_ascii_digit() {
-            4
-        } else {
-            2
+        let wanted = match self.encoding {
+            encoding if encoding == EUC_JP => match first {
+                0x8F => 3,
+                0x8E if !(0xA1..=0xDF).contains(&second) => 1,
+                _ => 2,
+            },
+            encoding if encoding == SHIFT_JIS => match first {
+                0x80 | 0xA0..=0xDF | 0xFD..=0xFF => 1,
+                _ => 2,
+            },
+            encoding if encoding == GB18030 && second.is_ascii_digit() => 4,
+            _ => 2,
         };
         if wanted <= bytes.len() { wanted } else { 1 }
     }

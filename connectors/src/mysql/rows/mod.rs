@@ -98,6 +98,9 @@ impl RowDecoder {
     pub fn decode(&mut self, event: &RowsEventData<'_>) -> Result<usize> {
         self.check(event)?;
         let start = self.rows;
+        if start == 0 {
+            self.buffers.iter_mut().for_each(ColumnBuffer::prepare);
+        }
         let data = event.rows_data();
         let decoded = match event {
             RowsEventData::WriteRowsEvent(_) | RowsEventData::WriteRowsEventV1(_) => {
@@ -132,7 +135,8 @@ impl RowDecoder {
         self.buffers.iter().map(ColumnBuffer::zero_dates).sum()
     }
 
-    /// The rows since the last call; `None` when there are none. The decoder keeps its capacity.
+    /// The rows since the last call; `None` when there are none. The next batch
+    /// gets room for as many.
     ///
     /// # Errors
     /// Definite when the values do not form a batch, which would be a defect.
@@ -167,20 +171,17 @@ impl RowDecoder {
             )));
         }
         let images = [event.columns_before_image(), event.columns_after_image()];
-        for absent in images
-            .into_iter()
-            .flatten()
-            .filter_map(|bits| bits.first_zero())
-        {
-            let mut error = wrong("a row in the log lacks a column".into());
-            if let Some(column) = self.table.columns.get(absent) {
-                error = error.column(&column.name);
+        let mut absent = images.into_iter().flatten();
+        match absent.find_map(|bits| bits.first_zero()) {
+            None => Ok(()),
+            Some(absent) => {
+                let mut error = wrong("a row in the log lacks a column".into());
+                if let Some(column) = self.table.columns.get(absent) {
+                    error = error.column(&column.name);
+                }
+                Err(error.advice("Set binlog_row_image=FULL, also in every session that writes"))
             }
-            return Err(
-                error.advice("Set binlog_row_image=FULL, also in every session that writes")
-            );
         }
-        Ok(())
     }
 
     fn decode_images(&mut self, data: &[u8], kind: RowKind) -> std::result::Result<(), Wrong> {

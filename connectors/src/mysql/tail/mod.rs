@@ -359,7 +359,7 @@ impl<'a> Tail<'a> {
             name = name
                 .split_last_chunk::<4>()
                 .map(|(name, _)| name)
-                .filter(|name| name.last().is_some_and(u8::is_ascii_digit))
+                .filter(|name| is_binlog_file(name))
                 .unwrap_or(name);
         }
         let file = String::from_utf8_lossy(name).into_owned();
@@ -570,6 +570,13 @@ fn widened(offset: u64, log_pos: u32) -> u64 {
         Some(_) => offset,
         None => low,
     }
+}
+
+/// A binlog file's name ends in a dot and at least six digits.
+fn is_binlog_file(name: &[u8]) -> bool {
+    let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit());
+    let count = digits.count();
+    count >= 6 && name.iter().rev().nth(count) == Some(&b'.')
 }
 
 fn is_ignored(entry: &Entry, at: &MysqlPosition) -> bool {
