@@ -11,7 +11,7 @@ use crate::{
     error::{Error, Result},
     partition::segment,
     schema::Schema,
-    storage,
+    storage::{self, LocalStore},
     table::Table,
 };
 
@@ -53,7 +53,7 @@ impl Catalog {
             .map_err(|error| Error::store("cannot open", folder.display(), error))?
             .with_fsync(true);
         Ok(Self {
-            store: Arc::new(store),
+            store: Arc::new(LocalStore(store)),
             root: Path::default(),
             folder: Some(folder),
         })

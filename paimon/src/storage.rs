@@ -1,9 +1,15 @@
 //! The few things asked of the store, each with the object named in its error.
 
+#[cfg(test)]
+pub(crate) mod faulty;
+mod local;
+
 use bytes::Bytes;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, path::Path};
 
 use crate::error::{Error, Result};
+
+pub(crate) use self::local::LocalStore;
 
 /// An object's bytes, `None` when it isn't there.
 pub(crate) async fn get(store: &dyn ObjectStore, path: &Path) -> Result<Option<Bytes>> {
@@ -113,6 +119,3 @@ pub(crate) async fn numbered(
     ids.sort_unstable();
     Ok(ids)
 }
-
-#[cfg(test)]
-pub(crate) mod faulty;

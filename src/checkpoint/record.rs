@@ -99,7 +99,10 @@ impl Record {
     /// Its commits are made: they are the last ones of their tables now.
     pub fn settle(&mut self) {
         for commit in std::mem::take(&mut self.commits) {
-            let table = self.tables.iter_mut().find(|table| table.sink == commit.sink);
+            let table = self
+                .tables
+                .iter_mut()
+                .find(|table| table.sink == commit.sink);
             if let Some(table) = table {
                 table.last_commit = Some(self.number);
             }

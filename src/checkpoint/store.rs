@@ -338,12 +338,7 @@ impl StateStore {
         }
     }
 
-    fn failed(
-        &self,
-        action: &'static str,
-        path: &Path,
-        source: object_store::Error,
-    ) -> StateError {
+    fn failed(&self, action: &'static str, path: &Path, source: object_store::Error) -> StateError {
         StateError::Store {
             action,
             path: path.to_string(),
@@ -409,7 +404,10 @@ mod tests {
         let state = state();
         state.create(&record(1, 1)).await.unwrap();
         state.create(&record(2, 1)).await.unwrap();
-        assert_eq!(state.newest().await.unwrap().unwrap(), (record(2, 1), false));
+        assert_eq!(
+            state.newest().await.unwrap().unwrap(),
+            (record(2, 1), false)
+        );
         let marker = Marker {
             number: 2,
             position: "p".into(),

@@ -97,7 +97,10 @@ fn with_job(path: &Path, command: impl AsyncFnOnce(Arc<Job>) -> ExitCode) -> Exi
         Ok(file) => file,
         Err(code) => return code,
     };
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => {
             error!(%error, "cannot start the runtime");

@@ -134,8 +134,13 @@ async fn take_over(
     let mine = record.epoch + 1;
     let mut next = record.successor(mine, clock::now_ms());
     // Rows that someone else wrote meanwhile must not win over ours that come later.
-    let highest = tables.iter().filter_map(|(_, open)| open.max_sequence).max();
-    next.next_sequence = next.next_sequence.max(highest.map_or(0, |highest| highest + 1));
+    let highest = tables
+        .iter()
+        .filter_map(|(_, open)| open.max_sequence)
+        .max();
+    next.next_sequence = next
+        .next_sequence
+        .max(highest.map_or(0, |highest| highest + 1));
     job.state.create(&next).await?;
     *epoch = Some(mine);
     let marker = Marker {
@@ -227,7 +232,10 @@ async fn say_what_changed(job: &Job, record: &Record) -> Result<()> {
             );
         }
     }
-    let gone = record.tables.iter().find(|table| !now.contains(&table.source));
+    let gone = record
+        .tables
+        .iter()
+        .find(|table| !now.contains(&table.source));
     match gone {
         Some(table) => Err(JobError::Definite(format!(
             "table {}: captured when the job was started, and now it does not match source.tables \
@@ -287,7 +295,9 @@ async fn from_nothing(
     let record = Record {
         format: FORMAT,
         number: before.as_ref().map_or(1, |before| before.number + 1),
-        epoch: before.as_ref().map_or(1, |before| before.epoch.max(epoch.unwrap_or(0) + 1)),
+        epoch: before
+            .as_ref()
+            .map_or(1, |before| before.epoch.max(epoch.unwrap_or(0) + 1)),
         job: job.settings.name.clone(),
         commit_user: commit_user(job),
         created_ms: clock::now_ms(),

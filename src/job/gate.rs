@@ -155,9 +155,10 @@ impl State {
         self.floor
             .as_ref()
             .is_none_or(|floor| position.is_at_or_after(floor))
-            && self.rounds.iter().all(|round| {
-                position.is_contained_in(&round.low) || round.is_included_at(position)
-            })
+            && self
+                .rounds
+                .iter()
+                .all(|round| position.is_contained_in(&round.low) || round.is_included_at(position))
     }
 
     fn include(&mut self, position: &Position) {
@@ -190,8 +191,7 @@ impl BarrierGate for Gate {
             state.edge_wanted = false;
             state.edge = Some(position.clone());
         }
-        let places =
-            state.requested && !state.in_flight && !state.held && state.allows(position);
+        let places = state.requested && !state.in_flight && !state.held && state.allows(position);
         if places {
             state.requested = false;
             state.in_flight = true;

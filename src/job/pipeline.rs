@@ -350,8 +350,8 @@ impl Pipeline {
             // Rounds that were under way at the shutdown are read again by the next run.
             return Some(Ended::Stopped);
         }
-        let complete = self.job.settings.startup == Startup::Snapshot
-            && self.record.snapshot_is_complete();
+        let complete =
+            self.job.settings.startup == Startup::Snapshot && self.record.snapshot_is_complete();
         complete.then_some(Ended::SnapshotComplete)
     }
 

@@ -59,7 +59,11 @@ impl Settings {
                 "table {source}: its routes lead to {} sink tables ({}): more than one is not \
                  supported yet. Set pipeline.route-mode: FIRST_MATCH, or narrow route.source-table",
                 sinks.len(),
-                sinks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+                sinks
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join(", ")
             ))),
         }
     }

@@ -172,15 +172,26 @@ async fn run(seed: u64, rules: Rules) {
             }
             shutdown.cancel();
         };
-        // An error must not be waited for.
-        let running = async { running.await.unwrap() };
+        // The job's error must not be waited for.
+        let running = async {
+            let ended = running.await;
+            assert!(ended.is_ok() || shutdown.is_cancelled(), "{ended:?}");
+            ended
+        };
         let (ended, ()) = tokio::join!(running, checking);
-        if ended == Ended::StoppedWithoutCheckpoint {
-            // The shutdown met a pause between two attempts: another life has to go on.
-            release_lease(&plain).await;
-            continue;
+        match ended {
+            Ok(ended) if ended == Ended::Stopped => {}
+            // The shutdown met a broken connection: another life has to go on.
+            Ok(_) => {
+                release_lease(&plain).await;
+                continue;
+            }
+            Err(error) if error.is_transient() => {
+                release_lease(&plain).await;
+                continue;
+            }
+            Err(error) => panic!("{error}"),
         }
-        assert_eq!(ended, Ended::Stopped);
         let report = verify(&job, &VerifyOptions::default()).await.unwrap();
         assert!(
             report.equal() && !report.job_running,

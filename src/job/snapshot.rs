@@ -152,7 +152,9 @@ impl Snapshot {
                 Some(reader) => reader,
                 None => reader.insert(self.source.reader().await?),
             };
-            let messages = self.read_split(&mut work, reader.as_mut(), deadline).await?;
+            let messages = self
+                .read_split(&mut work, reader.as_mut(), deadline)
+                .await?;
             let table = work.state.split.table.clone();
             if !messages.is_empty() {
                 done.result.files.push((table, messages));
@@ -187,7 +189,9 @@ impl Snapshot {
             self.limit.clone(),
             self.status.clone(),
         ));
-        let read = self.read_chunks(work, &schema, reader, &batches, deadline).await;
+        let read = self
+            .read_chunks(work, &schema, reader, &batches, deadline)
+            .await;
         drop(batches);
         let written = match encoding.join_next().await {
             Some(Ok(written)) => written,

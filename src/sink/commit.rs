@@ -7,9 +7,7 @@ use std::{
 };
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
-use headwater_paimon::{
-    Catalog, CommitOutcome, CommitRequest, Expect, TableCommitter,
-};
+use headwater_paimon::{Catalog, CommitOutcome, CommitRequest, Expect, TableCommitter};
 use tokio::sync::Mutex;
 
 use crate::{
@@ -130,7 +128,8 @@ impl Committer {
         }
         let table = self
             .catalog
-            .table(&commit.sink.database, &commit.sink.table).await?;
+            .table(&commit.sink.database, &commit.sink.table)
+            .await?;
         let table = table.ok_or_else(|| {
             JobError::Definite(format!(
                 "table {name}: it is gone, though the job has files for it. Restore it, or remove \

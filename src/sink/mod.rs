@@ -111,7 +111,10 @@ impl Sink {
     /// Writes everything buffered and gives the files of every table that has some, by source
     /// table. They are durable and invisible.
     pub async fn flush(&mut self) -> Result<Vec<(TableName, Vec<CommitMessage>)>> {
-        let dirty = self.tables.values_mut().filter(|target| target.buffered_bytes() > 0);
+        let dirty = self
+            .tables
+            .values_mut()
+            .filter(|target| target.buffered_bytes() > 0);
         stream::iter(dirty)
             .map(Target::flush)
             .buffer_unordered(FLUSH_CONCURRENCY)

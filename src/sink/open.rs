@@ -38,12 +38,7 @@ impl SinkOptions {
     }
 
     /// The schema that a new sink table gets.
-    pub fn new_schema(
-        &self,
-        source: &TableSchema,
-        sink: &TableName,
-        bytes: u64,
-    ) -> Result<Schema> {
+    pub fn new_schema(&self, source: &TableSchema, sink: &TableName, bytes: u64) -> Result<Schema> {
         let partition_keys = self.partition_keys(sink);
         if let Some(outside) = partition_keys
             .iter()
@@ -118,14 +113,17 @@ pub async fn open_existing(
     source: &TableSchema,
     sink: &TableName,
 ) -> Result<OpenTable> {
-    let table = catalog.table(&sink.database, &sink.table).await?.ok_or_else(|| {
-        JobError::Definite(format!(
-            "table {}: the sink table {sink} is gone, though the job's checkpoint \
+    let table = catalog
+        .table(&sink.database, &sink.table)
+        .await?
+        .ok_or_else(|| {
+            JobError::Definite(format!(
+                "table {}: the sink table {sink} is gone, though the job's checkpoint \
              says it was written. Restore it, or remove the job's state and its other sink tables \
              to start again",
-            source.name
-        ))
-    })?;
+                source.name
+            ))
+        })?;
     fit(table, options, source, sink).await
 }
 
@@ -136,11 +134,7 @@ async fn fit(
     source: &TableSchema,
     sink: &TableName,
 ) -> Result<OpenTable> {
-    let misfits = types::misfits(
-        source,
-        table.schema(),
-        options.partition_keys(sink),
-    );
+    let misfits = types::misfits(source, table.schema(), options.partition_keys(sink));
     if !misfits.is_empty() {
         return Err(JobError::Definite(format!(
             "table {}: the sink table {} exists and does not fit: {}. Route the source table to \

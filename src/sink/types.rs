@@ -68,7 +68,10 @@ pub fn misfits(source: &TableSchema, sink: &Schema, partition_keys: &[String]) -
         }
     }
     for field in &sink.fields {
-        let known = source.columns.iter().any(|column| column.name == field.name);
+        let known = source
+            .columns
+            .iter()
+            .any(|column| column.name == field.name);
         if !known && !field.nullable {
             found.push(format!(
                 "column {} is NOT NULL there and missing at the source",
@@ -114,7 +117,9 @@ pub fn lake_key(source: &TableSchema, partition_keys: &[String]) -> Vec<String> 
 
 /// Whether a sink column holds every value of the wanted type unchanged, in the same Arrow type.
 fn holds(sink: &DataType, wanted: &DataType) -> bool {
-    use DataType::{Binary, Bytes, Char, String, Time, Timestamp, TimestampLtz, VarBinary, VarChar};
+    use DataType::{
+        Binary, Bytes, Char, String, Time, Timestamp, TimestampLtz, VarBinary, VarChar,
+    };
     match (sink, wanted) {
         (String, Char(_) | VarChar(_)) | (Bytes, Binary(_) | VarBinary(_)) => true,
         (Char(room) | VarChar(room), Char(length) | VarChar(length))
@@ -170,7 +175,13 @@ mod tests {
     #[test]
     fn buckets_grow_in_powers_of_two() {
         let gib = 1 << 30;
-        let cases = [(0, 1), (gib, 1), (gib + 1, 2), (5 * gib, 8), (9_000 * gib, 256)];
+        let cases = [
+            (0, 1),
+            (gib, 1),
+            (gib + 1, 2),
+            (5 * gib, 8),
+            (9_000 * gib, 256),
+        ];
         for (bytes, buckets) in cases {
             assert_eq!(buckets_for(bytes), buckets);
         }

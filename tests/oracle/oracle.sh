@@ -20,7 +20,7 @@
 # in HEADWATER_CACHE (.cache in the tree).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-build=${HEADWATER_CACHE:-$here/../../.cache}/oracle
+build=$(realpath -m "${HEADWATER_CACHE:-$here/../../.cache}")/oracle
 [[ $# -gt 0 ]] || { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
 
 sum=$(cat "$here/pom.xml" "$here"/src/*.java | cksum)
@@ -31,7 +31,7 @@ compile() {
   mkdir -p "$build"
   if ! cmp -s "$here/pom.xml" "$build/pom.xml"; then
     rm -rf "$build/lib"
-    mvn -q -B -f "$here/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$(cd "$build" && pwd)/lib" >&2
+    mvn -q -B -f "$here/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$build/lib" >&2
     cp "$here/pom.xml" "$build/pom.xml"
   fi
   rm -rf "$build/classes" "$build/classes.jsa"

@@ -3,7 +3,7 @@
 # makes the environment. Needs Python 3.9 or newer with venv; installs it when it may (root, apt).
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-venv=${HEADWATER_CACHE:-$here/../../.cache}/pypaimon
+venv=$(realpath -m "${HEADWATER_CACHE:-$here/../../.cache}")/pypaimon
 sum=$(cksum <"$here/requirements.txt")
 current() { [[ $(cat "$venv/done" 2>/dev/null) == "$sum" ]]; }
 if ! current; then

@@ -23,7 +23,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
-cache=${HEADWATER_CACHE:-$root/.cache}
+cache=$(realpath -m "${HEADWATER_CACHE:-$root/.cache}")
 run=${HEADWATER_RUN:-${TMPDIR:-/tmp}/headwater-$(id -u)}/mysql
 user=headwater password=headwater   # administrator of the servers started here
 

@@ -8,10 +8,11 @@ programs=(mysqld mysql mysqlbinlog)
 die() { echo "unpack.sh: $*" >&2; exit 1; }
 
 [[ ! -f $dest/.done ]] || exit 0
-mkdir -p "$apt"/{lists/partial,archives/partial,none}
-exec 9>"$apt/lock"
+mkdir -p "$(dirname "$dest")"
+exec 9>"$dest.lock"
 flock 9
 [[ ! -f $dest/.done ]] || exit 0
+mkdir -p "$apt"/{lists/partial,archives/partial,none}
 echo "MySQL: unpacking packages into $dest (once)"
 
 # apt with its own state: nothing counts as installed, so it works out the whole closure.

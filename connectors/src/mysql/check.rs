@@ -149,7 +149,9 @@ impl Grants {
                 if (database, table) == ("*", "*") {
                     grants.global.insert(privilege);
                 } else {
-                    grants.local.push((privilege, database.into(), table.into()));
+                    grants
+                        .local
+                        .push((privilege, database.into(), table.into()));
                 }
             }
         }
@@ -187,13 +189,19 @@ fn like(pattern: &str, text: &str) -> bool {
 }
 
 async fn privileges(list: &mut List, conn: &mut Conn, found: &Found) {
-    let user: Option<String> = query_first(conn, "SELECT CURRENT_USER()").await.ok().flatten();
+    let user: Option<String> = query_first(conn, "SELECT CURRENT_USER()")
+        .await
+        .ok()
+        .flatten();
     let user = user.unwrap_or_default();
     let account = match user.rsplit_once('@') {
         Some((name, host)) => format!("'{name}'@'{host}'"),
         None => user.clone(),
     };
-    let roles: Option<String> = query_first(conn, "SELECT CURRENT_ROLE()").await.ok().flatten();
+    let roles: Option<String> = query_first(conn, "SELECT CURRENT_ROLE()")
+        .await
+        .ok()
+        .flatten();
     let mut lines: Vec<String> = match query(conn, "SHOW GRANTS").await {
         Ok(lines) => lines,
         Err(error) => return list.error("privileges", &error),
@@ -212,7 +220,11 @@ async fn privileges(list: &mut List, conn: &mut Conn, found: &Found) {
         {
             list.pass(&name, "granted");
         } else {
-            list.fail(&name, "missing", &format!("GRANT {privilege} ON *.* TO {account}"));
+            list.fail(
+                &name,
+                "missing",
+                &format!("GRANT {privilege} ON *.* TO {account}"),
+            );
         }
     }
     let missing: Vec<String> = found
@@ -228,7 +240,10 @@ async fn privileges(list: &mut List, conn: &mut Conn, found: &Found) {
         list.fail(
             "privilege SELECT",
             format!("missing on {}", shorten(&missing.join(", "), 300)),
-            &format!("GRANT SELECT ON {} TO {account}", missing.first().map_or("", |name| name)),
+            &format!(
+                "GRANT SELECT ON {} TO {account}",
+                missing.first().map_or("", |name| name)
+            ),
         );
     }
 }
@@ -348,7 +363,10 @@ async fn replica(list: &mut List, conn: &mut Conn) {
 }
 
 async fn filters(list: &mut List, conn: &mut Conn, identity: &Identity) {
-    let row: Option<Row> = query_first(conn, identity.log_status_sql()).await.ok().flatten();
+    let row: Option<Row> = query_first(conn, identity.log_status_sql())
+        .await
+        .ok()
+        .flatten();
     let text = |at| {
         row.as_ref()
             .and_then(|row| row.get_opt::<String, _>(at))
@@ -380,14 +398,24 @@ async fn foreign_keys(list: &mut List, conn: &mut Conn, options: &MysqlOptions, 
             if hidden.is_empty() {
                 list.pass(
                     "foreign keys",
-                    format!("no unlogged actions on {} captured tables", found.captured.len()),
+                    format!(
+                        "no unlogged actions on {} captured tables",
+                        found.captured.len()
+                    ),
                 );
             } else {
-                let status = if accepted { CheckStatus::Warning } else { CheckStatus::Failed };
+                let status = if accepted {
+                    CheckStatus::Warning
+                } else {
+                    CheckStatus::Failed
+                };
                 list.push(
                     "foreign keys",
                     status,
-                    format!("actions that MySQL does not log: {}", shorten(&hidden.join(", "), 300)),
+                    format!(
+                        "actions that MySQL does not log: {}",
+                        shorten(&hidden.join(", "), 300)
+                    ),
                     Some("Drop the CASCADE and SET actions, or leave the tables out"),
                 );
             }

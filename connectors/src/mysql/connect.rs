@@ -117,7 +117,9 @@ pub(super) async fn identity(conn: &mut Conn) -> Result<Identity> {
     let (uuid, server_id, version, fold) =
         row.ok_or_else(|| Error::transient("MySQL does not say who it is"))?;
     if version.to_ascii_lowercase().contains("mariadb") {
-        return Err(Error::definite("this server is MariaDB, which is not supported yet"));
+        return Err(Error::definite(
+            "this server is MariaDB, which is not supported yet",
+        ));
     }
     let mode: Option<String> = query_first(conn, "SELECT @@global.gtid_mode").await?;
     let numbers = conn.server_version();
@@ -177,19 +179,24 @@ pub(super) fn failed(what: &str, error: mysql_async::Error) -> Error {
     use mysql_async::{DriverError, Error as E};
     let (definite, advice) = match &error {
         E::Server(server) => server_error(server.code),
-        E::Driver(DriverError::UnknownAuthPlugin { .. }) => {
-            (true, Some("The account uses an authentication plugin that is not supported"))
-        }
-        E::Driver(DriverError::NoClientSslFlagFromServer) => {
-            (true, Some("The server offers no TLS: turn it off in the job"))
-        }
+        E::Driver(DriverError::UnknownAuthPlugin { .. }) => (
+            true,
+            Some("The account uses an authentication plugin that is not supported"),
+        ),
+        E::Driver(DriverError::NoClientSslFlagFromServer) => (
+            true,
+            Some("The server offers no TLS: turn it off in the job"),
+        ),
         E::Driver(
-            DriverError::FromValue { .. } | DriverError::FromRow { .. } | DriverError::PacketTooLarge,
+            DriverError::FromValue { .. }
+            | DriverError::FromRow { .. }
+            | DriverError::PacketTooLarge,
         ) => (true, None),
         E::Url(_) => (true, None),
-        E::Io(mysql_async::IoError::Tls(_)) => {
-            (true, Some("TLS failed: check the server's certificate and the job's TLS setting"))
-        }
+        E::Io(mysql_async::IoError::Tls(_)) => (
+            true,
+            Some("TLS failed: check the server's certificate and the job's TLS setting"),
+        ),
         E::Io(mysql_async::IoError::Io(io)) if is_unknown_host(io) => {
             (true, Some("Check the host name"))
         }
@@ -217,17 +224,40 @@ fn is_unknown_host(error: &std::io::Error) -> bool {
 fn server_error(code: u16) -> (bool, Option<&'static str>) {
     match code {
         // Too many connections, server shutdown, lock wait, deadlock, killed, no resources, …
-        1040 | 1041 | 1053 | 1077 | 1079 | 1080 | 1105 | 1129 | 1135 | 1152 | 1158..=1161 | 1184
-        | 1203 | 1205 | 1213 | 1226 | 1317 | 1836 | 1927 | 2006 | 2013 | 3024 | 3032 | 3169 => {
-            (false, None)
-        }
+        1040
+        | 1041
+        | 1053
+        | 1077
+        | 1079
+        | 1080
+        | 1105
+        | 1129
+        | 1135
+        | 1152
+        | 1158..=1161
+        | 1184
+        | 1203
+        | 1205
+        | 1213
+        | 1226
+        | 1317
+        | 1836
+        | 1927
+        | 2006
+        | 2013
+        | 3024
+        | 3032
+        | 3169 => (false, None),
         1045 | 1698 => (true, Some("Check user name and password")),
         1044 | 1142 | 1143 | 1227 | 3118 => (
             true,
             Some("The account lacks a privilege: `headwater check` names it and the GRANT to run"),
         ),
         1049 | 1146 => (true, Some("Check the name: the server does not have it")),
-        1130 => (true, Some("The server does not let this host connect with this account")),
+        1130 => (
+            true,
+            Some("The server does not let this host connect with this account"),
+        ),
         _ => (true, None),
     }
 }

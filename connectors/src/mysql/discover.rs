@@ -154,9 +154,15 @@ async fn unique_keys(
 /// Tables with a foreign key whose actions are not logged, each with the constraint's name. From
 /// MySQL 9.6 on the server logs them unless `innodb_native_foreign_keys` is on.
 pub(super) async fn hidden_cascades(conn: &mut Conn) -> Result<HashMap<TableName, String>> {
-    let native: Vec<(String, String)> =
-        query(conn, "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'").await?;
-    if native.first().is_some_and(|(_, value)| value == "OFF" || value == "0") {
+    let native: Vec<(String, String)> = query(
+        conn,
+        "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'",
+    )
+    .await?;
+    if native
+        .first()
+        .is_some_and(|(_, value)| value == "OFF" || value == "0")
+    {
         return Ok(HashMap::new());
     }
     let rows: Vec<(String, String, String)> = query(

@@ -292,7 +292,10 @@ mod tests {
 
     #[test]
     fn server_ids() {
-        assert_eq!(ServerIds::parse(" 5401-5404 ").unwrap(), ServerIds::Range(5401..=5404));
+        assert_eq!(
+            ServerIds::parse(" 5401-5404 ").unwrap(),
+            ServerIds::Range(5401..=5404)
+        );
         assert_eq!(ServerIds::parse("7").unwrap(), ServerIds::Range(7..=7));
         assert!(ServerIds::parse("0").is_err() && ServerIds::parse("9-8").is_err());
     }

@@ -63,8 +63,11 @@ impl Registry {
             })
             .cloned()
             .ok_or_else(|| {
-                Error::definite(format!("version {} of this table is not known", schema.version))
-                    .table(&schema.name)
+                Error::definite(format!(
+                    "version {} of this table is not known",
+                    schema.version
+                ))
+                .table(&schema.name)
             })
     }
 }

@@ -44,7 +44,8 @@ pub(super) async fn log_end(conn: &mut Conn, identity: &Identity) -> Result<Mysq
     let row = row.ok_or_else(|| {
         Error::definite("MySQL writes no binary log").advice("Start the server with log_bin")
     })?;
-    let (Some(Ok(file)), Some(Ok(offset))) = (row.get_opt::<String, _>(0), row.get_opt::<u64, _>(1))
+    let (Some(Ok(file)), Some(Ok(offset))) =
+        (row.get_opt::<String, _>(0), row.get_opt::<u64, _>(1))
     else {
         return Err(Error::definite("MySQL does not say where its log ends"));
     };
@@ -144,8 +145,10 @@ pub(super) async fn verify(
 ) -> Result<()> {
     match &position.gtid_set {
         Some(set) if identity.gtid => verify_set(conn, set).await,
-        Some(_) => Err(Error::definite("the job follows GTIDs, and MySQL has none now")
-            .advice("Set gtid_mode=ON again, or start the job anew into empty tables")),
+        Some(_) => Err(
+            Error::definite("the job follows GTIDs, and MySQL has none now")
+                .advice("Set gtid_mode=ON again, or start the job anew into empty tables"),
+        ),
         None => verify_file(conn, identity, position).await,
     }
 }
@@ -182,11 +185,7 @@ async fn verify_set(conn: &mut Conn, set: &GtidSet) -> Result<()> {
     }
 }
 
-async fn verify_file(
-    conn: &mut Conn,
-    identity: &Identity,
-    position: &MysqlPosition,
-) -> Result<()> {
+async fn verify_file(conn: &mut Conn, identity: &Identity, position: &MysqlPosition) -> Result<()> {
     if identity.uuid != position.server_uuid {
         return Err(Error::definite(format!(
             "another server answers ({}) than the one whose log the job has read ({}), and \

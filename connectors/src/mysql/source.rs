@@ -130,7 +130,9 @@ impl MysqlSource {
             .iter()
             .find(|name| !found.captured.iter().any(|table| table.name == **name))
         {
-            return Err(Error::transient("the table has gone while the job was starting").table(gone));
+            return Err(
+                Error::transient("the table has gone while the job was starting").table(gone),
+            );
         }
         let schemas_read_at = round::log_end(conn, identity).await?;
         // With GTIDs the head of the file is only a lower bound until the server has said more.
@@ -197,7 +199,9 @@ impl Source for MysqlSource {
         if !identity.gtid && self.options.startup != Startup::LatestOffset {
             let end = state.schemas_read_at.clone();
             if end.file != position.file {
-                return Err(Error::transient("MySQL's log rotated while the job was starting"));
+                return Err(Error::transient(
+                    "MySQL's log rotated while the job was starting",
+                ));
             }
             let (own, _) = connect_known(&self.options).await?;
             let piece = (&position, &end);
@@ -239,7 +243,15 @@ impl Source for MysqlSource {
         round::verify(&mut conn, &identity, &position).await?;
         self.set_tail_server(Some(identity.uuid.clone()));
         let registry = &*self.registry;
-        let tail = Tail::new(&self.options, &identity, registry, &from, gate, out, progress)?;
+        let tail = Tail::new(
+            &self.options,
+            &identity,
+            registry,
+            &from,
+            gate,
+            out,
+            progress,
+        )?;
         let result = tail.run(conn, self.server_id()).await;
         match result {
             Err(error)
@@ -311,8 +323,11 @@ impl Source for MysqlSource {
         let (mut conn, identity) = self.control().await?;
         let batches = lookup(&mut conn, &known, keys).await?;
         self.keep(conn, identity).await;
-        concat_batches(&Arc::new(schema.arrow()), &batches)
-            .map_err(|e| Error::definite("rows do not form a batch").table(&schema.name).cause(e))
+        concat_batches(&Arc::new(schema.arrow()), &batches).map_err(|e| {
+            Error::definite("rows do not form a batch")
+                .table(&schema.name)
+                .cause(e)
+        })
     }
 
     fn key_of(&self, schema: &TableSchema, rows: &RecordBatch, row: usize) -> Result<Vec<String>> {

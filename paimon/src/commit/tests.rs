@@ -226,8 +226,8 @@ async fn racing_committers_lose_nothing_in_memory() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn racing_committers_lose_nothing_on_disk() {
     let folder = tempfile::tempdir().unwrap();
-    let store = object_store::local::LocalFileSystem::new_with_prefix(folder.path()).unwrap();
-    race(Arc::new(store)).await;
+    let catalog = crate::catalog::Catalog::local(folder.path()).unwrap();
+    race(catalog.store().clone()).await;
 }
 
 async fn faulty_table() -> (Arc<Faulty>, Table) {

@@ -16,13 +16,38 @@ enum Clause {
 
 /// Options of a table that leave its rows and columns alone, as `NAME [=] value`.
 const OPTIONS: [&str; 32] = [
-    "COMMENT", "ROW_FORMAT", "AUTO_INCREMENT", "KEY_BLOCK_SIZE", "STATS_PERSISTENT",
-    "STATS_AUTO_RECALC", "STATS_SAMPLE_PAGES", "COMPRESSION", "ENCRYPTION", "TABLESPACE",
-    "CHECKSUM", "AVG_ROW_LENGTH", "MAX_ROWS", "MIN_ROWS", "PACK_KEYS", "DELAY_KEY_WRITE",
-    "PASSWORD", "CONNECTION", "AUTOEXTEND_SIZE", "ENGINE_ATTRIBUTE",
-    "SECONDARY_ENGINE_ATTRIBUTE", "SECONDARY_ENGINE", "ALGORITHM", "LOCK", "INSERT_METHOD",
-    "TABLE_CHECKSUM", "PAGE_CHECKSUM", "TRANSACTIONAL", "STORAGE", "STATS_SAMPLE",
-    "START", "NODEGROUP",
+    "COMMENT",
+    "ROW_FORMAT",
+    "AUTO_INCREMENT",
+    "KEY_BLOCK_SIZE",
+    "STATS_PERSISTENT",
+    "STATS_AUTO_RECALC",
+    "STATS_SAMPLE_PAGES",
+    "COMPRESSION",
+    "ENCRYPTION",
+    "TABLESPACE",
+    "CHECKSUM",
+    "AVG_ROW_LENGTH",
+    "MAX_ROWS",
+    "MIN_ROWS",
+    "PACK_KEYS",
+    "DELAY_KEY_WRITE",
+    "PASSWORD",
+    "CONNECTION",
+    "AUTOEXTEND_SIZE",
+    "ENGINE_ATTRIBUTE",
+    "SECONDARY_ENGINE_ATTRIBUTE",
+    "SECONDARY_ENGINE",
+    "ALGORITHM",
+    "LOCK",
+    "INSERT_METHOD",
+    "TABLE_CHECKSUM",
+    "PAGE_CHECKSUM",
+    "TRANSACTIONAL",
+    "STORAGE",
+    "STATS_SAMPLE",
+    "START",
+    "NODEGROUP",
 ];
 
 /// Effects of what follows `ALTER TABLE name`.
@@ -53,14 +78,24 @@ pub(super) fn effects(
 /// Partition maintenance that keeps every row. These stand alone in a statement, and their lists
 /// have commas.
 fn keeps_rows_of_partitions(cursor: &Cursor<'_>) -> bool {
-    ["REORGANIZE", "ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR", "COALESCE"]
-        .iter()
-        .any(|verb| cursor.at(verb) && cursor.then("PARTITION"))
+    [
+        "REORGANIZE",
+        "ANALYZE",
+        "CHECK",
+        "OPTIMIZE",
+        "REBUILD",
+        "REPAIR",
+        "COALESCE",
+    ]
+    .iter()
+    .any(|verb| cursor.at(verb) && cursor.then("PARTITION"))
         || (cursor.at("ADD") && cursor.then("PARTITION"))
         || (cursor.at("PARTITION") && cursor.then("BY"))
         || (cursor.at("REMOVE") && cursor.then("PARTITIONING"))
         || (cursor.at("UPGRADE") && cursor.then("PARTITIONING"))
-        || (["SECONDARY_LOAD", "SECONDARY_UNLOAD"].iter().any(|word| cursor.at(word)))
+        || (["SECONDARY_LOAD", "SECONDARY_UNLOAD"]
+            .iter()
+            .any(|word| cursor.at(word)))
 }
 
 fn read_clause(
@@ -125,9 +160,11 @@ fn read_options(cursor: &mut Cursor<'_>) -> Result<(), String> {
             }
             "ENGINE" | "TYPE" => {
                 cursor.eat_symbol('=');
-                if !cursor.next().and_then(Token::name).is_some_and(|engine| {
-                    engine.eq_ignore_ascii_case("innodb")
-                }) {
+                if !cursor
+                    .next()
+                    .and_then(Token::name)
+                    .is_some_and(|engine| engine.eq_ignore_ascii_case("innodb"))
+                {
                     return Err("changes the table's engine".into());
                 }
                 continue;
@@ -148,7 +185,15 @@ fn read_add(
     table: &MysqlTable,
     context: &Context<'_>,
 ) -> Result<Clause, String> {
-    for index in ["INDEX", "KEY", "FULLTEXT", "SPATIAL", "UNIQUE", "PARTITION", "CHECK"] {
+    for index in [
+        "INDEX",
+        "KEY",
+        "FULLTEXT",
+        "SPATIAL",
+        "UNIQUE",
+        "PARTITION",
+        "CHECK",
+    ] {
         if cursor.at(index) {
             return Ok(Clause::Harmless);
         }
@@ -255,9 +300,6 @@ fn refuse_key_index(
 
 /// Whether an index is the one that keeps the table's key unique.
 pub(super) fn is_key_index(index: &str, table: &MysqlTable, context: &Context<'_>) -> bool {
-    let key = context
-        .captured
-        .key_index(&table.name)
-        .unwrap_or("PRIMARY");
+    let key = context.captured.key_index(&table.name).unwrap_or("PRIMARY");
     same_name(index, key)
 }

@@ -83,7 +83,14 @@ fn read_type(cursor: &mut Cursor<'_>) -> Result<String, String> {
     let mut text = first.clone();
     // Names of more than one word; CHARACTER SET is not among them.
     while let Some(Token::Word(word)) = cursor.peek() {
-        let more = ["PRECISION", "VARYING", "VARCHAR", "VARBINARY", "VARCHARACTER", "BYTE"];
+        let more = [
+            "PRECISION",
+            "VARYING",
+            "VARCHAR",
+            "VARBINARY",
+            "VARCHARACTER",
+            "BYTE",
+        ];
         let character = ["CHAR", "CHARACTER"].iter().any(|own| cursor.at(own));
         if !(more.iter().any(|own| cursor.at(own)) || character && !cursor.then("SET")) {
             break;
@@ -110,7 +117,10 @@ fn read_type(cursor: &mut Cursor<'_>) -> Result<String, String> {
         text.push(')');
     }
     while let Some(Token::Word(word)) = cursor.peek() {
-        if !["UNSIGNED", "SIGNED", "ZEROFILL"].iter().any(|own| cursor.at(own)) {
+        if !["UNSIGNED", "SIGNED", "ZEROFILL"]
+            .iter()
+            .any(|own| cursor.at(own))
+        {
             break;
         }
         text.push(' ');
@@ -129,7 +139,9 @@ fn read_attributes(cursor: &mut Cursor<'_>, name: &str) -> Result<Attributes, St
         match word.to_ascii_uppercase().as_str() {
             "NULL" => found.null = true,
             "NOT" if cursor.eat("NULL") => {
-                return Err(format!("adds column {name} as NOT NULL: old rows get a value"));
+                return Err(format!(
+                    "adds column {name} as NOT NULL: old rows get a value"
+                ));
             }
             "DEFAULT" if cursor.eat("NULL") => {}
             "DEFAULT" => return Err(format!("adds column {name} with a default")),
@@ -141,7 +153,10 @@ fn read_attributes(cursor: &mut Cursor<'_>, name: &str) -> Result<Attributes, St
             "COMMENT" => found.comment = Some(value(cursor)?),
             "VISIBLE" => found.invisible = false,
             "INVISIBLE" => found.invisible = true,
-            "COLUMN_FORMAT" | "STORAGE" | "ENGINE_ATTRIBUTE" | "SECONDARY_ENGINE_ATTRIBUTE"
+            "COLUMN_FORMAT"
+            | "STORAGE"
+            | "ENGINE_ATTRIBUTE"
+            | "SECONDARY_ENGINE_ATTRIBUTE"
             | "SRID" => {
                 value(cursor)?;
             }
@@ -170,7 +185,9 @@ fn read_attributes(cursor: &mut Cursor<'_>, name: &str) -> Result<Attributes, St
             "GENERATED" | "AS" => return Err(format!("adds generated column {name}")),
             "REFERENCES" => return Err(format!("adds column {name} with a foreign key")),
             other => {
-                return Err(format!("adds column {name} with a word that is not known ({other})"));
+                return Err(format!(
+                    "adds column {name} with a word that is not known ({other})"
+                ));
             }
         }
     }

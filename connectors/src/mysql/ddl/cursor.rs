@@ -18,7 +18,6 @@ impl<'a> Cursor<'a> {
         self.rest
     }
 
-
     pub fn peek(&self) -> Option<&'a Token> {
         self.rest.first()
     }

@@ -110,15 +110,24 @@ fn has_body(tokens: &[Token]) -> bool {
         return false;
     }
     for token in tokens.iter().skip(1) {
-        if ["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "VIEW", "LIBRARY"]
-            .iter()
-            .any(|word| token.is(word))
+        if [
+            "PROCEDURE",
+            "FUNCTION",
+            "TRIGGER",
+            "EVENT",
+            "VIEW",
+            "LIBRARY",
+        ]
+        .iter()
+        .any(|word| token.is(word))
         {
             return true;
         }
-        if ["TABLE", "INDEX", "DATABASE", "SCHEMA", "USER", "ROLE", "SERVER"]
-            .iter()
-            .any(|word| token.is(word))
+        if [
+            "TABLE", "INDEX", "DATABASE", "SCHEMA", "USER", "ROLE", "SERVER",
+        ]
+        .iter()
+        .any(|word| token.is(word))
         {
             return false;
         }
@@ -190,8 +199,17 @@ fn alter_statement(cursor: &mut Cursor<'_>, context: &Context<'_>, effects: &mut
     let before = cursor.rest();
     if !cursor.eat("TABLE") {
         let known = [
-            "DATABASE", "SCHEMA", "USER", "SERVER", "INSTANCE", "TABLESPACE", "LOGFILE", "UNDO",
-            "RESOURCE", "ROLE", "JSON",
+            "DATABASE",
+            "SCHEMA",
+            "USER",
+            "SERVER",
+            "INSTANCE",
+            "TABLESPACE",
+            "LOGFILE",
+            "UNDO",
+            "RESOURCE",
+            "ROLE",
+            "JSON",
         ];
         if !before
             .first()
@@ -218,8 +236,19 @@ fn create(cursor: &mut Cursor<'_>, context: &Context<'_>, effects: &mut Vec<Effe
     }
     if !cursor.eat("TABLE") {
         let known = [
-            "DATABASE", "SCHEMA", "USER", "ROLE", "SERVER", "TABLESPACE", "LOGFILE", "UNDO",
-            "SPATIAL", "INDEX", "UNIQUE", "FULLTEXT", "RESOURCE",
+            "DATABASE",
+            "SCHEMA",
+            "USER",
+            "ROLE",
+            "SERVER",
+            "TABLESPACE",
+            "LOGFILE",
+            "UNDO",
+            "SPATIAL",
+            "INDEX",
+            "UNIQUE",
+            "FULLTEXT",
+            "RESOURCE",
         ];
         if !before
             .first()
@@ -269,7 +298,10 @@ fn drop(cursor: &mut Cursor<'_>, context: &Context<'_>, effects: &mut Vec<Effect
         if let (Some(index), Some(table)) = (index, table)
             && alter::is_key_index(&index, table, context)
         {
-            effects.push(Effect::Refuse(table.name.clone(), "drops the table's key".into()));
+            effects.push(Effect::Refuse(
+                table.name.clone(),
+                "drops the table's key".into(),
+            ));
         }
     }
 }
@@ -326,7 +358,10 @@ pub(crate) fn add_columns(
     let mut table = table.clone();
     for (column, place) in added {
         if table.column(&column.name).is_some() {
-            return Err(format!("adds column {}, which is there already", column.name));
+            return Err(format!(
+                "adds column {}, which is there already",
+                column.name
+            ));
         }
         let at = match place {
             Place::First => 0,

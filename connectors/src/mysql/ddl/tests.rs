@@ -90,18 +90,51 @@ fn added(text: &str) -> Vec<String> {
 fn columns_are_added() {
     for (text, expected) in [
         ("ALTER TABLE t ADD x INT", vec!["x int"]),
-        ("alter table db.t add column `x y` varchar(20) null default null comment 'a,b;c'", vec!["x y varchar(20)"]),
-        ("ALTER TABLE `db`.`t` ADD COLUMN a INT FIRST, ADD b BIGINT UNSIGNED AFTER a", vec!["a int first", "b bigint unsigned after a"]),
-        ("ALTER TABLE t ADD (a INT, b ENUM('x','it''s','c,d'))", vec!["a int", "b enum('x','it''s','c,d')"]),
+        (
+            "alter table db.t add column `x y` varchar(20) null default null comment 'a,b;c'",
+            vec!["x y varchar(20)"],
+        ),
+        (
+            "ALTER TABLE `db`.`t` ADD COLUMN a INT FIRST, ADD b BIGINT UNSIGNED AFTER a",
+            vec!["a int first", "b bigint unsigned after a"],
+        ),
+        (
+            "ALTER TABLE t ADD (a INT, b ENUM('x','it''s','c,d'))",
+            vec!["a int", "b enum('x','it''s','c,d')"],
+        ),
         ("ALTER TABLE t /*!80000 ADD v2 INT */", vec!["v2 int"]),
-        ("ALTER TABLE t ADD a INT /*!99999 NOT NULL */", vec!["a int"]),
-        ("/* gh-ost */ ALTER TABLE t ADD a DECIMAL(10, 2) UNSIGNED -- x\n, ADD b JSON # c", vec!["a decimal(10,2) unsigned", "b json"]),
-        ("ALTER TABLE t ADD a DOUBLE PRECISION, ADD b CHARACTER VARYING(3) CHARACTER SET latin1", vec!["a double", "b varchar(3)"]),
-        ("ALTER TABLE t ADD a TIMESTAMP NULL, ALGORITHM=INSTANT, LOCK=NONE", vec!["a timestamp"]),
-        ("ALTER TABLE t ADD INDEX i (v), ADD a INT, ENGINE=InnoDB ROW_FORMAT=DYNAMIC", vec!["a int"]),
-        ("ALTER TABLE t ADD a INT PARTITION BY HASH(id) PARTITIONS 4", vec!["a int"]),
-        ("ALTER TABLE t ADD a INT COLUMN_FORMAT DYNAMIC STORAGE DISK INVISIBLE CHECK (a > 0)", vec!["a int"]),
-        ("ALTER TABLE x ADD b INT; ALTER TABLE t ADD a INT;", vec!["a int"]),
+        (
+            "ALTER TABLE t ADD a INT /*!99999 NOT NULL */",
+            vec!["a int"],
+        ),
+        (
+            "/* gh-ost */ ALTER TABLE t ADD a DECIMAL(10, 2) UNSIGNED -- x\n, ADD b JSON # c",
+            vec!["a decimal(10,2) unsigned", "b json"],
+        ),
+        (
+            "ALTER TABLE t ADD a DOUBLE PRECISION, ADD b CHARACTER VARYING(3) CHARACTER SET latin1",
+            vec!["a double", "b varchar(3)"],
+        ),
+        (
+            "ALTER TABLE t ADD a TIMESTAMP NULL, ALGORITHM=INSTANT, LOCK=NONE",
+            vec!["a timestamp"],
+        ),
+        (
+            "ALTER TABLE t ADD INDEX i (v), ADD a INT, ENGINE=InnoDB ROW_FORMAT=DYNAMIC",
+            vec!["a int"],
+        ),
+        (
+            "ALTER TABLE t ADD a INT PARTITION BY HASH(id) PARTITIONS 4",
+            vec!["a int"],
+        ),
+        (
+            "ALTER TABLE t ADD a INT COLUMN_FORMAT DYNAMIC STORAGE DISK INVISIBLE CHECK (a > 0)",
+            vec!["a int"],
+        ),
+        (
+            "ALTER TABLE x ADD b INT; ALTER TABLE t ADD a INT;",
+            vec!["a int"],
+        ),
     ] {
         assert_eq!(added(text), expected, "{text}");
     }
@@ -126,11 +159,20 @@ fn character_sets_of_added_columns() {
     assert_eq!(plain.charset.as_deref(), Some("utf8mb4"));
     assert_eq!(plain.collation.as_deref(), Some("utf8mb4_0900_ai_ci"));
     let gbk = column("ALTER TABLE t ADD a CHAR(4) CHARSET gbk COLLATE gbk_bin");
-    assert_eq!((gbk.charset.as_deref(), gbk.collation.as_deref()), (Some("gbk"), Some("gbk_bin")));
+    assert_eq!(
+        (gbk.charset.as_deref(), gbk.collation.as_deref()),
+        (Some("gbk"), Some("gbk_bin"))
+    );
     let utf8 = column("ALTER TABLE t ADD a TEXT COLLATE utf8_general_ci");
     assert_eq!(utf8.charset.as_deref(), Some("utf8mb3"));
-    assert_eq!(column("ALTER TABLE t ADD a NCHAR(3)").charset.as_deref(), Some("utf8mb3"));
-    assert_eq!(column("ALTER TABLE t ADD a TEXT CHARACTER SET binary").data_type, "blob");
+    assert_eq!(
+        column("ALTER TABLE t ADD a NCHAR(3)").charset.as_deref(),
+        Some("utf8mb3")
+    );
+    assert_eq!(
+        column("ALTER TABLE t ADD a TEXT CHARACTER SET binary").data_type,
+        "blob"
+    );
 }
 
 #[test]
@@ -233,7 +275,11 @@ fn what_cannot_be_followed_is_refused() {
 
 #[test]
 fn rows_logged_as_text_are_named() {
-    for text in ["INSERT INTO x VALUES (1)", "UPDATE db.t SET v = 1", "delete from other.t"] {
+    for text in [
+        "INSERT INTO x VALUES (1)",
+        "UPDATE db.t SET v = 1",
+        "delete from other.t",
+    ] {
         assert!(matches!(run(text).as_slice(), [Effect::Rows(_)]), "{text}");
     }
 }
@@ -242,16 +288,28 @@ fn rows_logged_as_text_are_named() {
 fn names_use_the_statement_s_database_and_modes() {
     assert_eq!(run_in("DROP TABLE t", "other", None, PLAIN), vec![]);
     assert_eq!(run_in("DROP TABLE db.t", "other", None, PLAIN).len(), 1);
-    let ansi = Dialect { ansi_quotes: true, ..PLAIN };
+    let ansi = Dialect {
+        ansi_quotes: true,
+        ..PLAIN
+    };
     assert_eq!(run_in(r#"DROP TABLE "t""#, "db", None, ansi).len(), 1);
-    let plain_backslash = Dialect { no_backslash_escapes: true, ..PLAIN };
+    let plain_backslash = Dialect {
+        no_backslash_escapes: true,
+        ..PLAIN
+    };
     let text = r"ALTER TABLE t COMMENT='\', ADD a INT";
     assert!(matches!(
         run_in(text, "db", None, plain_backslash).as_slice(),
         [Effect::AddColumns(..)]
     ));
-    assert_eq!(run_in("DROP INDEX uk ON t", "db", Some("uk"), PLAIN).len(), 1);
-    assert_eq!(run_in("ALTER TABLE t DROP KEY UK", "db", Some("uk"), PLAIN).len(), 1);
+    assert_eq!(
+        run_in("DROP INDEX uk ON t", "db", Some("uk"), PLAIN).len(),
+        1
+    );
+    assert_eq!(
+        run_in("ALTER TABLE t DROP KEY UK", "db", Some("uk"), PLAIN).len(),
+        1
+    );
 }
 
 #[test]

@@ -96,7 +96,9 @@ impl Key {
 
     /// Whether all key columns hold whole numbers.
     pub fn all_integers(&self) -> bool {
-        self.columns.iter().all(|column| column.kind == Kind::Integer)
+        self.columns
+            .iter()
+            .all(|column| column.kind == Kind::Integer)
     }
 
     /// The first key column, qualified.
@@ -134,7 +136,10 @@ impl Key {
     }
 
     /// Spells the values of [`Self::select_sql`].
-    pub fn literals<'a>(&self, values: impl Iterator<Item = Option<&'a Value>>) -> Result<Vec<String>> {
+    pub fn literals<'a>(
+        &self,
+        values: impl Iterator<Item = Option<&'a Value>>,
+    ) -> Result<Vec<String>> {
         let literals: Vec<String> = self
             .columns
             .iter()
@@ -283,8 +288,10 @@ impl Kind {
             Physical::Enum(labels) => Self::Enum(labels.len()),
             Physical::Set(_) => Self::Set,
             Physical::Json | Physical::Geometry | Physical::Vector(_) => {
-                return Err(Error::definite("a column of this type cannot be walked as a key")
-                    .column(&column.name));
+                return Err(
+                    Error::definite("a column of this type cannot be walked as a key")
+                        .column(&column.name),
+                );
             }
         })
     }
@@ -292,7 +299,9 @@ impl Kind {
     fn literal(&self, value: &Value) -> Option<String> {
         Some(match (self, value) {
             (Self::Integer | Self::Bit | Self::Enum(_) | Self::Set, Value::Int(n)) => n.to_string(),
-            (Self::Integer | Self::Bit | Self::Enum(_) | Self::Set, Value::UInt(n)) => n.to_string(),
+            (Self::Integer | Self::Bit | Self::Enum(_) | Self::Set, Value::UInt(n)) => {
+                n.to_string()
+            }
             (Self::Decimal, Value::Bytes(digits)) => decimal(digits)?,
             (Self::Float, Value::Float(n)) => float(f64::from(*n))?,
             (Self::Float, Value::Double(n)) => float(*n)?,
@@ -354,8 +363,16 @@ mod tests {
             .map(|(name, text)| {
                 let types = TypeOptions::default();
                 let charset = Some("latin1");
-                MysqlColumn::from_definition(name, text, charset, Some("latin1_bin"), false, None, &types)
-                    .unwrap()
+                MysqlColumn::from_definition(
+                    name,
+                    text,
+                    charset,
+                    Some("latin1_bin"),
+                    false,
+                    None,
+                    &types,
+                )
+                .unwrap()
             })
             .collect();
         Key::new(&MysqlTable {
@@ -372,21 +389,43 @@ mod tests {
     }
 
     fn spelled(text: &str, value: Value) -> String {
-        key(&[("k", text)]).literals([Some(&value)].into_iter()).unwrap().remove(0)
+        key(&[("k", text)])
+            .literals([Some(&value)].into_iter())
+            .unwrap()
+            .remove(0)
     }
 
     #[test]
     fn literals_are_exact() {
-        assert_eq!(spelled("bigint unsigned", Value::UInt(u64::MAX)), "18446744073709551615");
+        assert_eq!(
+            spelled("bigint unsigned", Value::UInt(u64::MAX)),
+            "18446744073709551615"
+        );
         assert_eq!(spelled("float", Value::Float(0.1)), "1.0000000149011612e-1");
         assert_eq!(spelled("float", Value::Float(16_777_217.0)), "1.6777216e7");
-        assert_eq!(spelled("varchar(9)", Value::Bytes(vec![0xE9, b'\''])), "_latin1 0xE927");
-        assert_eq!(spelled("binary(2)", Value::Bytes(vec![0, 0])), "_binary 0x0000");
+        assert_eq!(
+            spelled("varchar(9)", Value::Bytes(vec![0xE9, b'\''])),
+            "_latin1 0xE927"
+        );
+        assert_eq!(
+            spelled("binary(2)", Value::Bytes(vec![0, 0])),
+            "_binary 0x0000"
+        );
         assert_eq!(spelled("varbinary(2)", Value::Bytes(vec![])), "_binary ''");
-        assert_eq!(spelled("date", Value::Date(0, 0, 0, 0, 0, 0, 0)), "'0000-00-00'");
-        assert_eq!(spelled("time(2)", Value::Time(true, 2, 3, 4, 5, 60_000)), "'-51:04:05.060000'");
+        assert_eq!(
+            spelled("date", Value::Date(0, 0, 0, 0, 0, 0, 0)),
+            "'0000-00-00'"
+        );
+        assert_eq!(
+            spelled("time(2)", Value::Time(true, 2, 3, 4, 5, 60_000)),
+            "'-51:04:05.060000'"
+        );
         let strange = Value::Bytes(b"1; DROP".to_vec());
-        assert!(key(&[("k", "decimal(9,2)")]).literals([Some(&strange)].into_iter()).is_err());
+        assert!(
+            key(&[("k", "decimal(9,2)")])
+                .literals([Some(&strange)].into_iter())
+                .is_err()
+        );
     }
 
     #[test]
@@ -400,7 +439,10 @@ mod tests {
         assert_eq!(two.greater_sql(&literals[..1]).unwrap(), "((t.`a` > 1))");
         assert_eq!(two.at_most_sql(&literals[..1]).unwrap(), "(t.`a` <= 1)");
         let labels = key(&[("e", "enum('z','m','a')")]);
-        assert_eq!(labels.greater_sql(&["1".into()]).unwrap(), "((t.`e` IN (2, 3)))");
+        assert_eq!(
+            labels.greater_sql(&["1".into()]).unwrap(),
+            "((t.`e` IN (2, 3)))"
+        );
         assert_eq!(labels.greater_sql(&["3".into()]).unwrap(), "((FALSE))");
         assert!(two.greater_sql(&[]).is_err());
         let text = key(&[("s", "varchar(3)")]);

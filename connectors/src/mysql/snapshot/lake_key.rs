@@ -54,13 +54,13 @@ fn literal(values: &dyn Array, row: usize, bits: bool) -> Option<String> {
         ArrowType::Int64 => values.as_primitive::<Int64Type>().value(row).to_string(),
         ArrowType::Float32 => float(f64::from(values.as_primitive::<Float32Type>().value(row)))?,
         ArrowType::Float64 => float(values.as_primitive::<Float64Type>().value(row))?,
-        ArrowType::Decimal128(_, _) => {
-            values.as_primitive::<Decimal128Type>().value_as_string(row)
-        }
+        ArrowType::Decimal128(_, _) => values.as_primitive::<Decimal128Type>().value_as_string(row),
         ArrowType::Utf8 => introduced("utf8mb4", values.as_string::<i32>().value(row).as_bytes()),
         ArrowType::Binary if bits => {
             let number = values.as_binary::<i32>().value(row).iter();
-            number.fold(0_u64, |n, byte| n << 8 | u64::from(*byte)).to_string()
+            number
+                .fold(0_u64, |n, byte| n << 8 | u64::from(*byte))
+                .to_string()
         }
         ArrowType::Binary => introduced("binary", values.as_binary::<i32>().value(row)),
         ArrowType::Date32 => {
@@ -71,9 +71,12 @@ fn literal(values: &dyn Array, row: usize, bits: bool) -> Option<String> {
             let ms = values.as_primitive::<Time32MillisecondType>().value(row);
             format!("'{}'", time(i64::from(ms) * 1000))
         }
-        ArrowType::Timestamp(TimeUnit::Millisecond, _) => {
-            moment(values.as_primitive::<TimestampMillisecondType>().value(row).checked_mul(1000)?)
-        }
+        ArrowType::Timestamp(TimeUnit::Millisecond, _) => moment(
+            values
+                .as_primitive::<TimestampMillisecondType>()
+                .value(row)
+                .checked_mul(1000)?,
+        ),
         ArrowType::Timestamp(TimeUnit::Microsecond, _) => {
             moment(values.as_primitive::<TimestampMicrosecondType>().value(row))
         }
@@ -90,7 +93,10 @@ fn literal(values: &dyn Array, row: usize, bits: bool) -> Option<String> {
 const MICROS_A_DAY: i64 = 86_400_000_000;
 
 fn moment(micros: i64) -> String {
-    let (days, rest) = (micros.div_euclid(MICROS_A_DAY), micros.rem_euclid(MICROS_A_DAY));
+    let (days, rest) = (
+        micros.div_euclid(MICROS_A_DAY),
+        micros.rem_euclid(MICROS_A_DAY),
+    );
     format!("'{} {}'", date(days), time(rest))
 }
 

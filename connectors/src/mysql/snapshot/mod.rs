@@ -8,11 +8,7 @@ use mysql_async::Conn;
 
 use self::key::{Key, quoted};
 use super::{connect::query_first, table::MysqlTable};
-use crate::{
-    error::Result,
-    schema::TableName,
-    source::Split,
-};
+use crate::{error::Result, schema::TableName, source::Split};
 
 /// Tables below this estimate are one split: opening more connections would cost more than it
 /// brings.

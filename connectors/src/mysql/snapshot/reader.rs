@@ -164,7 +164,11 @@ impl ChunkReader for MysqlChunkReader {
         let started = Instant::now();
         let read = read_chunk(&mut self.conn, &walk, &sql, out).await;
         let read = read.map_err(|e| {
-            let e = if e.is_transient() { e } else { e.table(&schema.name) };
+            let e = if e.is_transient() {
+                e
+            } else {
+                e.table(&schema.name)
+            };
             missing_table(e, schema)
         })?;
         let seconds = started.elapsed().as_secs_f64().max(0.000_1);
@@ -273,7 +277,11 @@ impl MysqlChunkReader {
             return Ok(());
         };
         let sql = format!("SELECT {}", walk.key.advances_sql(after, cursor)?);
-        if query_first::<Option<i64>>(&mut self.conn, &sql).await?.flatten() == Some(1) {
+        if query_first::<Option<i64>>(&mut self.conn, &sql)
+            .await?
+            .flatten()
+            == Some(1)
+        {
             return Ok(());
         }
         Err(Error::definite(format!(

@@ -26,15 +26,13 @@ use mysql_common::binlog::{
 };
 use tokio::sync::{mpsc, watch};
 
+pub(super) use self::stream::{CLASH, LOST_ADVICE, PURGED_ADVICE};
 use self::{
     stream::{LogStream, Next},
     tables::{Entry, Tables},
     xa::{OpenXa, XaRows},
 };
-pub(super) use self::stream::{CLASH, LOST_ADVICE, PURGED_ADVICE};
-use super::{
-    connect::Identity, options::MysqlOptions, registry::Registry, state::MysqlState,
-};
+use super::{connect::Identity, options::MysqlOptions, registry::Registry, state::MysqlState};
 use crate::{
     change::{Barrier, ChangeBatch, TailItem, TailProgress},
     error::{Error, Result},
@@ -301,12 +299,10 @@ impl<'a> Tail<'a> {
         match kind {
             EventType::ROTATE_EVENT => self.rotate(event, stream).await,
             EventType::FORMAT_DESCRIPTION_EVENT => self.format(),
-            EventType::HEARTBEAT_EVENT | EventType::PREVIOUS_GTIDS_EVENT => {
-                match self.phase {
-                    Phase::Edge => self.edge().await,
-                    _ => Ok(()),
-                }
-            }
+            EventType::HEARTBEAT_EVENT | EventType::PREVIOUS_GTIDS_EVENT => match self.phase {
+                Phase::Edge => self.edge().await,
+                _ => Ok(()),
+            },
             EventType::GTID_EVENT
             | EventType::GTID_TAGGED_LOG_EVENT
             | EventType::ANONYMOUS_GTID_EVENT => self.begin(event, kind),
@@ -342,7 +338,12 @@ impl<'a> Tail<'a> {
     fn unknown(&self, event: &Event) -> Result<()> {
         // HEARTBEAT_LOG_EVENT_V2
         let is_heartbeat = event.header().event_type_raw() == 0x29;
-        if is_heartbeat || event.header().flags().contains(EventFlags::LOG_EVENT_IGNORABLE_F) {
+        if is_heartbeat
+            || event
+                .header()
+                .flags()
+                .contains(EventFlags::LOG_EVENT_IGNORABLE_F)
+        {
             return Ok(());
         }
         Err(Error::definite(format!(
@@ -401,9 +402,8 @@ impl<'a> Tail<'a> {
         self.commit_ms = i64::from(event.header().timestamp()) * 1000;
         if kind == EventType::ANONYMOUS_GTID_EVENT {
             if self.mysql()?.gtid_set.is_some() {
-                return Err(Error::definite("a transaction without a GTID").advice(
-                    "The job follows GTIDs: keep gtid_mode=ON, or start the job anew",
-                ));
+                return Err(Error::definite("a transaction without a GTID")
+                    .advice("The job follows GTIDs: keep gtid_mode=ON, or start the job anew"));
             }
         } else {
             let gtid: GtidEvent = event.read_event().map_err(damaged)?;
@@ -493,9 +493,9 @@ impl<'a> Tail<'a> {
                 self.rows += count as u64;
                 self.send_rows(batch).await
             }
-            Phase::Begun | Phase::Edge => {
-                Err(Error::definite("damaged log: rows outside of a transaction"))
-            }
+            Phase::Begun | Phase::Edge => Err(Error::definite(
+                "damaged log: rows outside of a transaction",
+            )),
         }
     }
 
@@ -521,7 +521,9 @@ impl<'a> Tail<'a> {
     async fn xa_prepare(&mut self, event: &Event) -> Result<()> {
         let one_phase = event.data().first().is_some_and(|flag| *flag != 0);
         let Phase::Xa(xid, rows) = std::mem::replace(&mut self.phase, Phase::Edge) else {
-            return Err(Error::definite("damaged log: XA PREPARE outside of an XA transaction"));
+            return Err(Error::definite(
+                "damaged log: XA PREPARE outside of an XA transaction",
+            ));
         };
         self.in_payload = false;
         let gtid = self.gtid.take();
@@ -589,7 +591,11 @@ fn is_ignored(entry: &Entry, at: &MysqlPosition) -> bool {
 /// Table maps and rows events start with the table's id, six bytes.
 fn table_id(data: &[u8]) -> Option<u64> {
     let id: &[u8; 6] = data.first_chunk()?;
-    Some(id.iter().rev().fold(0, |id, byte| id << 8 | u64::from(*byte)))
+    Some(
+        id.iter()
+            .rev()
+            .fold(0, |id, byte| id << 8 | u64::from(*byte)),
+    )
 }
 
 /// What may stand inside a compressed transaction.

@@ -71,7 +71,9 @@ pub(in crate::mysql) async fn changed_tables(
         }
     }
     if offset > u64::from(u32::MAX) {
-        return Err(Error::transient("MySQL's log file is about to end, the job starts in the next"));
+        return Err(Error::transient(
+            "MySQL's log file is about to end, the job starts in the next",
+        ));
     }
     Ok(changed)
 }

@@ -139,11 +139,22 @@ impl Tail<'_> {
 
     fn effects(&self, text: &str, database: &str, query: &QueryEvent<'_>) -> Vec<Effect> {
         let captured = ByName {
-            tables: self.tables.iter().map(|entry| entry.table.as_ref()).collect(),
+            tables: self
+                .tables
+                .iter()
+                .map(|entry| entry.table.as_ref())
+                .collect(),
             key_indexes: &self.state.key_indexes,
             fold: self.state.fold_names,
         };
-        logged_effects(text, database, query, &captured, self.identity, self.options)
+        logged_effects(
+            text,
+            database,
+            query,
+            &captured,
+            self.identity,
+            self.options,
+        )
     }
 
     /// Whether a change of a table stands before the job's start, where it is in the schemas and
@@ -183,8 +194,8 @@ impl Tail<'_> {
             return Ok(());
         };
         let before = self.tables.get(index)?.table.clone();
-        let after = ddl::add_columns(&before, added)
-            .map_err(|reason| self.refused(name, &reason, text))?;
+        let after =
+            ddl::add_columns(&before, added).map_err(|reason| self.refused(name, &reason, text))?;
         let waiting = self.tables.take(index)?;
         self.send_rows(waiting).await?;
         let change = SchemaChange {
@@ -237,7 +248,10 @@ fn placed(
     let mut before: Option<&MysqlColumn> = None;
     let mut placed = Vec::new();
     for column in &table.columns {
-        if added.iter().any(|(new, _)| same_name(&new.name, &column.name)) {
+        if added
+            .iter()
+            .any(|(new, _)| same_name(&new.name, &column.name))
+        {
             placed.push((column.to_column(), before.map(|column| column.name.clone())));
         }
         before = Some(column);

@@ -5,7 +5,10 @@ use std::{panic::AssertUnwindSafe, time::Duration};
 use futures::{FutureExt, StreamExt};
 use mysql_async::{BinlogStream, BinlogStreamRequest, Conn, Sid};
 use mysql_common::{
-    binlog::{consts::BinlogChecksumAlg, events::{Event, TableMapEvent}},
+    binlog::{
+        consts::BinlogChecksumAlg,
+        events::{Event, TableMapEvent},
+    },
     packets::{GnoInterval, Tag},
 };
 
@@ -60,7 +63,9 @@ impl LogStream {
         let request = BinlogStreamRequest::new(server_id);
         let request = match &from.gtid_set {
             Some(set) => request.with_gtid().with_gtid_set(sids(set)?),
-            None => request.with_filename(from.file.as_bytes()).with_pos(from.offset),
+            None => request
+                .with_filename(from.file.as_bytes())
+                .with_pos(from.offset),
         };
         let stream = conn
             .get_binlog_stream(request)
@@ -131,10 +136,12 @@ fn check(event: &Event) -> Result<()> {
     };
     if event.calc_checksum(BinlogChecksumAlg::BINLOG_CHECKSUM_ALG_CRC32) != u32::from_le_bytes(sent)
     {
-        return Err(Error::definite("damaged event: its checksum is wrong").advice(
-            "Look for a faulty disk or network; `mysqlbinlog --verify-binlog-checksum` shows \
+        return Err(
+            Error::definite("damaged event: its checksum is wrong").advice(
+                "Look for a faulty disk or network; `mysqlbinlog --verify-binlog-checksum` shows \
              whether the file itself is damaged",
-        ));
+            ),
+        );
     }
     Ok(())
 }
@@ -150,9 +157,9 @@ fn sids(set: &GtidSet) -> Result<Vec<Sid<'static>>> {
                     .map_err(|e| Error::definite(format!("GTID tag '{tag}'")).cause(e))?;
                 sid.with_tag(tag)
             };
-            Ok(intervals
-                .iter()
-                .fold(sid, |sid, (start, end)| sid.with_interval(GnoInterval::new(*start, *end))))
+            Ok(intervals.iter().fold(sid, |sid, (start, end)| {
+                sid.with_interval(GnoInterval::new(*start, *end))
+            }))
         })
         .collect()
 }
@@ -180,11 +187,16 @@ fn log_failed(error: mysql_async::Error, what: &str) -> Error {
 }
 
 /// Text of the error for two replicas with one id; looked for by the caller, too.
-pub(in crate::mysql) const CLASH: &str = "another replica with the same server id has connected to MySQL";
+pub(in crate::mysql) const CLASH: &str =
+    "another replica with the same server id has connected to MySQL";
 
 fn fatal(message: &str) -> Error {
     let has = |parts: &[&str]| parts.iter().any(|part| message.contains(part));
-    if has(&["same server_uuid/server_id", "same server_id", "same server-id"]) {
+    if has(&[
+        "same server_uuid/server_id",
+        "same server_id",
+        "same server-id",
+    ]) {
         return Error::definite(CLASH)
             .advice("Give each job its own `server-id`, different from those of all replicas");
     }
@@ -194,7 +206,11 @@ fn fatal(message: &str) -> Error {
         ))
         .advice(PURGED_ADVICE);
     }
-    if has(&["position > file size", "more GTIDs than", "impossible position"]) {
+    if has(&[
+        "position > file size",
+        "more GTIDs than",
+        "impossible position",
+    ]) {
         return Error::definite(format!(
             "MySQL has lost transactions that the job has already applied: {message}"
         ))

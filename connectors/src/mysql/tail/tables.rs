@@ -123,11 +123,11 @@ impl Tables {
             return Ok(None);
         }
         let key = folded(&map.database_name(), &map.table_name(), self.fold);
-        let index = self
-            .by_name
-            .get(&key)
-            .copied()
-            .filter(|index| self.entries.get(*index).is_some_and(|entry| !ignored(entry)));
+        let index = self.by_name.get(&key).copied().filter(|index| {
+            self.entries
+                .get(*index)
+                .is_some_and(|entry| !ignored(entry))
+        });
         self.ids.insert(id, index);
         let Some(index) = index else {
             return Ok(None);
