@@ -19,5 +19,7 @@ pub mod config;
 pub mod error;
 pub mod failpoint;
 pub mod job;
+pub mod progress;
 pub mod route;
 pub mod sink;
+pub mod verify;

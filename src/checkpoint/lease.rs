@@ -86,6 +86,20 @@ impl Lease {
         Ok(Ok(()))
     }
 
+    /// Who runs the job now, when somebody does: at once for a process of this machine, else after
+    /// watching for a renewal.
+    pub async fn holder(state: &StateStore) -> Result<Option<Self>, StateError> {
+        let Some(first) = Self::read(state).await?.filter(Self::may_be_held) else {
+            return Ok(None);
+        };
+        if first.is_here() {
+            return Ok(Some(first));
+        }
+        sleep(RENEW + Duration::from_secs(1)).await;
+        let now = Self::read(state).await?;
+        Ok(now.filter(|now| *now != first && !now.released))
+    }
+
     /// Writes the lease once more.
     pub async fn renew(&mut self, state: &StateStore) -> Result<(), StateError> {
         self.renewal += 1;
@@ -151,6 +165,10 @@ mod tests {
             Lease::wait_free(&state).await.unwrap().is_err(),
             "this process lives"
         );
+        assert!(
+            Lease::holder(&state).await.unwrap().is_some(),
+            "this process lives"
+        );
 
         mine.started += 1;
         mine.renew(&state).await.unwrap();
@@ -174,9 +192,17 @@ mod tests {
             Lease::wait_free(&state).await.unwrap().is_err(),
             "renewed elsewhere"
         );
+        assert!(
+            Lease::holder(&state).await.unwrap().is_some(),
+            "renewed elsewhere"
+        );
         renewing.abort();
         assert!(
             Lease::wait_free(&state).await.unwrap().is_ok(),
+            "not renewed for long"
+        );
+        assert!(
+            Lease::holder(&state).await.unwrap().is_none(),
             "not renewed for long"
         );
     }

@@ -94,6 +94,11 @@ impl Status {
         self.tail.borrow().clone()
     }
 
+    /// What the tail reports, to be told when it does.
+    pub fn tail_reports(&self) -> watch::Receiver<TailProgress> {
+        self.tail.clone()
+    }
+
     /// A copy of everything else.
     pub fn view(&self) -> Inner {
         self.lock().clone()

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
+use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch, cast::AsArray, types::Int32Type};
 use async_trait::async_trait;
 use headwater_connectors::{
     BarrierGate, ChangeBatch, Check, ChunkEnd, ChunkReader, Column, DataType, Discovery, Error,
@@ -343,12 +343,17 @@ impl Source for SimSource {
         Ok(Box::new(SimReader(Self::new(self.world.clone(), seed))))
     }
 
-    async fn lookup(&self, _: &TableSchema, _: &[Vec<String>]) -> Result<RecordBatch> {
-        Ok(batch(&[]))
+    async fn lookup(&self, table: &TableSchema, keys: &[Vec<String>]) -> Result<RecordBatch> {
+        self.pause().await;
+        let rows = self.world.state(&table.name, self.world.committed());
+        let found = keys.iter().map(|key| number(key));
+        let found = found.filter_map(|key| Some((key, *rows.get(&key)?)));
+        Ok(batch(&found.collect::<Vec<_>>()))
     }
 
-    fn key_of(&self, _: &TableSchema, _: &RecordBatch, _: usize) -> Result<Vec<String>> {
-        Ok(Vec::new())
+    fn key_of(&self, _: &TableSchema, rows: &RecordBatch, row: usize) -> Result<Vec<String>> {
+        let keys = rows.column(0).as_primitive::<Int32Type>();
+        Ok(vec![keys.value(row).to_string()])
     }
 
     async fn confirm(&self, _: &Position) -> Result<()> {

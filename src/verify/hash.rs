@@ -1,0 +1,187 @@
+//! Hashes of rows and keys that are the same for the same values on both sides.
+//!
+//! A row is hashed over its arrow-row encoding: every column with its length or its null, so that
+//! no two different rows have one encoding. Columns are bound by name and taken in the source's
+//! order.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_row::{RowConverter, SortField};
+use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
+use headwater_connectors::{TableName, TableSchema};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::error::{JobError, Result};
+
+/// Hashes rows of one table.
+pub(super) struct RowHasher {
+    table: TableName,
+    /// The source's columns. All may be null here: a null where there must be none is a
+    /// difference to tell, not an error.
+    schema: SchemaRef,
+    key: Vec<usize>,
+    key_encoder: RowConverter,
+    row_encoder: RowConverter,
+}
+
+impl RowHasher {
+    /// For rows of this table.
+    pub(super) fn new(table: &TableSchema) -> Result<Self> {
+        let fields: Vec<Field> = table
+            .columns
+            .iter()
+            .map(|column| Field::new(&column.name, column.data_type.arrow(), true))
+            .collect();
+        let key = table
+            .primary_key
+            .iter()
+            .map(|name| table.columns.iter().position(|column| column.name == *name))
+            .collect::<Option<Vec<usize>>>()
+            .filter(|key| !key.is_empty())
+            .ok_or_else(|| {
+                JobError::Internal(format!("{} has no key to compare by", table.name))
+            })?;
+        let sort = |field: &Field| SortField::new(field.data_type().clone());
+        let key_fields = key
+            .iter()
+            .filter_map(|index| fields.get(*index))
+            .map(sort)
+            .collect();
+        let row_fields = fields.iter().map(sort).collect();
+        let failed = |error| cannot_hash(&table.name, error);
+        Ok(Self {
+            table: table.name.clone(),
+            key,
+            key_encoder: RowConverter::new(key_fields).map_err(failed)?,
+            row_encoder: RowConverter::new(row_fields).map_err(failed)?,
+            schema: Arc::new(Schema::new(fields)),
+        })
+    }
+
+    /// The table's columns of a batch, in the source's order.
+    pub(super) fn bind(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let columns = self
+            .schema
+            .fields()
+            .iter()
+            .map(|field| {
+                let column = batch.column_by_name(field.name()).ok_or_else(|| {
+                    JobError::Definite(format!(
+                        "table {}: column {} of the source is missing in the lake",
+                        self.table,
+                        field.name()
+                    ))
+                })?;
+                if !column.data_type().equals_datatype(field.data_type()) {
+                    return Err(JobError::Definite(format!(
+                        "table {}: column {} is {} in the lake and {} at the source",
+                        self.table,
+                        field.name(),
+                        column.data_type(),
+                        field.data_type()
+                    )));
+                }
+                Ok(column.clone())
+            })
+            .collect::<Result<Vec<ArrayRef>>>()?;
+        RecordBatch::try_new(self.schema.clone(), columns)
+            .map_err(|error| cannot_hash(&self.table, error))
+    }
+
+    /// Hash of each row's key; of a bound batch.
+    pub(super) fn keys(&self, bound: &RecordBatch) -> Result<Vec<u128>> {
+        let columns: Vec<ArrayRef> = self
+            .key
+            .iter()
+            .filter_map(|index| bound.columns().get(*index).cloned())
+            .collect();
+        self.hash(&self.key_encoder, &columns)
+    }
+
+    /// Hash of each row, key and all; of a bound batch.
+    pub(super) fn rows(&self, bound: &RecordBatch) -> Result<Vec<u128>> {
+        self.hash(&self.row_encoder, bound.columns())
+    }
+
+    fn hash(&self, encoder: &RowConverter, columns: &[ArrayRef]) -> Result<Vec<u128>> {
+        let rows = encoder
+            .convert_columns(columns)
+            .map_err(|error| cannot_hash(&self.table, error))?;
+        Ok(rows.iter().map(|row| xxh3_128(row.data())).collect())
+    }
+}
+
+fn cannot_hash(table: &TableName, error: ArrowError) -> JobError {
+    JobError::Internal(format!("cannot hash rows of {table}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{Int64Array, StringArray};
+    use headwater_connectors::{Column, DataType};
+
+    use super::*;
+
+    fn hasher() -> RowHasher {
+        let column = |name: &str, data_type| Column {
+            name: name.into(),
+            data_type,
+            nullable: true,
+            comment: None,
+            source_type: "x".into(),
+        };
+        RowHasher::new(&TableSchema {
+            name: TableName::new("d", "t"),
+            version: 0,
+            columns: vec![
+                column("a", DataType::String),
+                column("b", DataType::String),
+                column("c", DataType::BigInt),
+            ],
+            primary_key: vec!["c".into(), "a".into()],
+            comment: None,
+        })
+        .unwrap()
+    }
+
+    fn rows(names: [&str; 3], a: &[Option<&str>], b: &[Option<&str>], c: &[i64]) -> RecordBatch {
+        let columns: [ArrayRef; 3] = [
+            Arc::new(StringArray::from_iter(a)),
+            Arc::new(StringArray::from_iter(b)),
+            Arc::new(Int64Array::from(c.to_vec())),
+        ];
+        RecordBatch::try_from_iter(names.into_iter().zip(columns)).unwrap()
+    }
+
+    fn hashes(batch: &RecordBatch) -> Vec<u128> {
+        let hasher = hasher();
+        hasher.rows(&hasher.bind(batch).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn values_do_not_run_into_each_other() {
+        let a = [Some("x"), Some("xy"), Some(""), None, Some("x ")];
+        let b = [Some("yz"), Some("z"), None, Some(""), Some("yz")];
+        let mut found = hashes(&rows(["a", "b", "c"], &a, &b, &[1; 5]));
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found.len(), 5);
+    }
+
+    #[test]
+    fn columns_are_bound_by_name_and_the_key_is_the_keys_columns() {
+        let here = rows(["a", "b", "c"], &[Some("x")], &[Some("y")], &[7]);
+        // The same row, columns in another order.
+        let there = rows(["b", "a", "c"], &[Some("y")], &[Some("x")], &[7]);
+        assert_eq!(hashes(&here), hashes(&there));
+        let hasher = hasher();
+        let other = rows(["a", "b", "c"], &[Some("x")], &[Some("changed")], &[7]);
+        let keys = |batch: &RecordBatch| hasher.keys(&hasher.bind(batch).unwrap()).unwrap();
+        assert_eq!(keys(&here), keys(&other));
+        assert_ne!(hashes(&here), hashes(&other));
+        let lacking = rows(["a", "z", "c"], &[None], &[None], &[7]);
+        let error = hasher.bind(&lacking).unwrap_err().to_string();
+        assert!(error.contains("column b"), "{error}");
+    }
+}

@@ -1,0 +1,49 @@
+//! The lake's rows at a snapshot.
+
+use arrow_array::RecordBatch;
+use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt, stream::BoxStream};
+use headwater_paimon::Catalog;
+
+use crate::{
+    checkpoint::TableState,
+    error::{JobError, Result},
+};
+
+/// Rows of one bucket, merged: one a key.
+pub(super) type Rows = BoxStream<'static, Result<RecordBatch>>;
+
+/// Where the rows of sink tables are read.
+#[async_trait]
+pub(super) trait Lake: Send + Sync {
+    /// The rows of a table at a snapshot, by bucket; nothing is read before a stream is polled.
+    async fn buckets(&self, table: &TableState, snapshot: i64) -> Result<Vec<Rows>>;
+}
+
+#[async_trait]
+impl Lake for Catalog {
+    async fn buckets(&self, state: &TableState, snapshot: i64) -> Result<Vec<Rows>> {
+        let gone = |what: String| {
+            JobError::Definite(format!(
+                "the sink table {} {what}, though the job's checkpoint names it",
+                state.sink
+            ))
+        };
+        let table = self.table(&state.sink.database, &state.sink.table).await?;
+        let table = table.ok_or_else(|| gone("is gone".to_owned()))?;
+        let snapshot = table
+            .snapshot(snapshot)
+            .await?
+            .ok_or_else(|| gone(format!("has no snapshot {snapshot} any more")))?;
+        let splits = table.scan(&snapshot).await?;
+        splits
+            .iter()
+            .map(|split| {
+                Ok(table
+                    .read_bucket(split, None)?
+                    .map_err(JobError::from)
+                    .boxed())
+            })
+            .collect()
+    }
+}
