@@ -149,7 +149,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.cause
+        self.0
+            .cause
             .as_deref()
             .map(|cause| cause as &(dyn std::error::Error + 'static))
     }

@@ -31,6 +31,9 @@ impl BarrierGate for Gate {
     }
 }
 
+/// An added column and the one before it.
+pub type Added = (String, Option<String>);
+
 /// Rows of tables with an INT key `id` and an INT column `v`: number of rows seen by kind, and
 /// the value by key.
 #[derive(Default, Clone, Debug, PartialEq)]
@@ -39,7 +42,7 @@ pub struct Folded {
     pub inserts: usize,
     pub deletes: usize,
     pub updates: usize,
-    pub schemas: Vec<(String, Vec<(String, Option<String>)>)>,
+    pub schemas: Vec<(String, Vec<Added>)>,
 }
 
 pub fn ints(batch: &RecordBatch, name: &str) -> Vec<Option<i32>> {
