@@ -166,7 +166,12 @@ async fn run(seed: u64, rules: Rules) {
             loop {
                 tokio::time::sleep(Duration::from_millis(37)).await;
                 let record = compare(&world, &observer, &observed).await;
-                if world.finished() && record.is_some_and(|record| record.snapshot_is_complete()) {
+                let end = Position::Log {
+                    offset: world.log().len() as u64,
+                };
+                let is_whole =
+                    |record: Record| record.snapshot_is_complete() && record.source.position == end;
+                if world.finished() && record.is_some_and(is_whole) {
                     break;
                 }
             }
