@@ -18,7 +18,11 @@ pub enum ErrorKind {
 
 /// An error of a source. Displays as one line: message, place, advice, and the causes.
 #[derive(Debug)]
-pub struct Error {
+pub struct Error(Box<Facts>);
+
+/// Boxed, so that results stay small on the good path.
+#[derive(Debug)]
+struct Facts {
     kind: ErrorKind,
     message: String,
     table: Option<TableName>,
@@ -41,7 +45,7 @@ impl Error {
     }
 
     fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(Facts {
             kind,
             message: message.into(),
             table: None,
@@ -50,41 +54,41 @@ impl Error {
             advice: None,
             cause: None,
             starts_over: false,
-        }
+        }))
     }
 
     /// Names the table concerned.
     #[must_use]
     pub fn table(mut self, table: &TableName) -> Self {
-        self.table = Some(table.clone());
+        self.0.table = Some(table.clone());
         self
     }
 
     /// Names the column concerned.
     #[must_use]
     pub fn column(mut self, column: impl Into<String>) -> Self {
-        self.column = Some(column.into());
+        self.0.column = Some(column.into());
         self
     }
 
     /// Names the position in the log.
     #[must_use]
     pub fn position(mut self, position: impl fmt::Display) -> Self {
-        self.position = Some(position.to_string());
+        self.0.position = Some(position.to_string());
         self
     }
 
     /// Says what a person can do next.
     #[must_use]
     pub fn advice(mut self, advice: impl Into<String>) -> Self {
-        self.advice = Some(advice.into());
+        self.0.advice = Some(advice.into());
         self
     }
 
     /// Keeps the error that caused this one.
     #[must_use]
     pub fn cause(mut self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        self.cause = Some(cause.into());
+        self.0.cause = Some(cause.into());
         self
     }
 
@@ -92,51 +96,51 @@ impl Error {
     /// starts from the beginning.
     #[must_use]
     pub fn start_over(mut self) -> Self {
-        self.starts_over = true;
+        self.0.starts_over = true;
         self
     }
 
     /// See [`Error::start_over`].
     pub fn starts_over(&self) -> bool {
-        self.starts_over
+        self.0.starts_over
     }
 
     /// Whether trying again can help.
     pub fn kind(&self) -> ErrorKind {
-        self.kind
+        self.0.kind
     }
 
     /// True for [`ErrorKind::Transient`].
     pub fn is_transient(&self) -> bool {
-        self.kind == ErrorKind::Transient
+        self.0.kind == ErrorKind::Transient
     }
 
     /// What to do next, when the error knows.
     pub fn advice_text(&self) -> Option<&str> {
-        self.advice.as_deref()
+        self.0.advice.as_deref()
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.message)?;
+        write!(f, "{}", self.0.message)?;
         let mut place = Vec::new();
-        if let Some(table) = &self.table {
+        if let Some(table) = &self.0.table {
             place.push(format!("table {table}"));
         }
-        if let Some(column) = &self.column {
+        if let Some(column) = &self.0.column {
             place.push(format!("column {column}"));
         }
-        if let Some(position) = &self.position {
+        if let Some(position) = &self.0.position {
             place.push(format!("position {position}"));
         }
         if !place.is_empty() {
             write!(f, " ({})", place.join(", "))?;
         }
-        if let Some(cause) = &self.cause {
+        if let Some(cause) = &self.0.cause {
             write!(f, ": {cause}")?;
         }
-        if let Some(advice) = &self.advice {
+        if let Some(advice) = &self.0.advice {
             write!(f, ". {advice}")?;
         }
         Ok(())
@@ -145,7 +149,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.cause
+        self.0
+            .cause
             .as_deref()
             .map(|cause| cause as &(dyn std::error::Error + 'static))
     }

@@ -1,4 +1,4 @@
-//! How fast sysbench rows are encoded: `encode_bench [bulk|buffer] [ROWS] [BUCKETS]`.
+//! How fast sysbench rows are encoded: `encode_bench [bulk|buffer] [ROWS] [BUCKETS] [shuffled]`.
 //!
 //! Prints rows and CPU seconds, and the peak of resident memory. Rows are made beforehand, in
 //! batches that are used over and over with other keys, so that only the writer is measured.
@@ -23,6 +23,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         .next()
         .map_or(Ok(2_000_000), |rows| rows.parse())?;
     let buckets = arguments.next().unwrap_or_else(|| "1".to_owned());
+    // An odd factor makes other keys of all numbers, in no order.
+    let factor = match arguments.next() {
+        Some(_) => 0x9e37_79b1_u32 as i32,
+        None => 1,
+    };
     let folder = tempfile::tempdir()?;
     let store = LocalFileSystem::new_with_prefix(folder.path())?.with_fsync(true);
     let table = Table::new(
@@ -36,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .enable_all()
         .build()?;
     let (cpu, wall) = (cpu_seconds(), Instant::now());
-    let files = runtime.block_on(write(&lane, table, rows, &columns))?;
+    let files = runtime.block_on(write(&lane, table, rows, factor, &columns))?;
     let cpu = cpu_seconds() - cpu;
     println!(
         "{lane}: {rows} rows, {} files, {:.1} MB; {:.2} s, {cpu:.2} CPU-s, {:.0} rows a CPU-s, peak {} MB",
@@ -53,12 +58,15 @@ async fn write(
     lane: &str,
     table: Table,
     rows: usize,
+    factor: i32,
     columns: &[ArrayRef],
 ) -> Result<(usize, i64), Box<dyn Error>> {
     let settings = WriteSettings::default();
     let batch = |start: usize| -> Result<RecordBatch, Box<dyn Error>> {
         let length = BATCH_ROWS.min(rows - start);
-        let ids = Int32Array::from_iter_values((start..start + length).map(|id| id as i32));
+        let ids = Int32Array::from_iter_values(
+            (start..start + length).map(|id| (id as i32).wrapping_mul(factor)),
+        );
         let mut named: Vec<(&str, ArrayRef)> = vec![("id", Arc::new(ids))];
         let others = columns.iter().map(|column| column.slice(0, length));
         named.extend(["k", "c", "pad"].into_iter().zip(others));

@@ -83,8 +83,8 @@ impl BulkWriter {
 
     /// Takes in rows, all +I, in the server's key order. Columns are bound as
     /// [`WriteBuffer::write`](crate::write_buffer::WriteBuffer::write) does. A key that came
-    /// before, where it is noticed, is an error. After an error only [`abort`](Self::abort) makes
-    /// sense.
+    /// before is an error, but for rows out of order only within what is sorted at once. After an
+    /// error only [`abort`](Self::abort) makes sense.
     pub async fn write(&mut self, rows: &RecordBatch) -> Result<()> {
         if rows.num_rows() == 0 {
             return Ok(());

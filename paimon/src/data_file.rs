@@ -30,8 +30,8 @@ pub(crate) use options::{Budget, check_options};
 
 /// Size of the parts that a file is sent in; the least that S3 takes.
 const PART_BYTES: usize = 5 << 20;
-/// Parts on their way at a time, for each file.
-const PARTS_IN_FLIGHT: usize = 2;
+/// Parts on their way at a time, for each file: memory that nobody else counts.
+const PARTS_IN_FLIGHT: usize = 1;
 /// Encoded size at which a row group ends: what an open file keeps in memory.
 const ROW_GROUP_BYTES: usize = 16 << 20;
 /// `_FILE_SOURCE` of a file that was not made by a compaction.
@@ -267,20 +267,31 @@ impl DataFileWriter {
             return Ok(());
         }
         self.handed_bytes += ready.len();
-        self.out
-            .put(Bytes::from(ready))
-            .await
-            .map_err(|source| Error::store("cannot write", &self.path, source))
+        // One after the other: a put spawns all parts that it fills, whatever is in flight.
+        let mut rest = Bytes::from(ready);
+        while !rest.is_empty() {
+            let piece = rest.split_to(rest.len().min(PART_BYTES));
+            self.out
+                .put(piece)
+                .await
+                .map_err(|source| Error::store("cannot write", &self.path, source))?;
+        }
+        Ok(())
     }
 
-    /// Bytes of memory that the file takes: the open row group and what is not yet sent.
+    /// Bytes of memory that the file takes: the open row group, what is not yet sent and what may
+    /// be on its way.
     pub fn in_progress_size(&self) -> usize {
-        self.open_bytes() + self.handed_bytes % PART_BYTES
+        let sent = self.handed_bytes / PART_BYTES;
+        let on_the_way = sent.min(PARTS_IN_FLIGHT) * PART_BYTES;
+        self.open_bytes() + on_the_way + self.handed_bytes % PART_BYTES
     }
 
     /// Bytes of memory that [`flush_row_group`](Self::flush_row_group) would give back, or nearly.
     pub fn open_bytes(&self) -> usize {
-        self.encoder.as_ref().map_or(0, Encoder::open_bytes)
+        self.encoder.as_ref().map_or(0, |encoder| {
+            encoder.open_bytes() + encoder.compressor_bytes()
+        })
     }
 
     /// About how many bytes the file has so far.

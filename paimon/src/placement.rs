@@ -135,7 +135,22 @@ fn partition_columns(schema: &Schema) -> Result<Vec<(usize, DataType)>> {
             let (at, field) = schema.field(name).ok_or_else(|| {
                 Error::Unsupported(format!("partition key {name}, which is not a column"))
             })?;
-            Ok((at, field.data_type.clone()))
+            // Said now, not when the first row comes.
+            match field.data_type {
+                DataType::Boolean
+                | DataType::TinyInt
+                | DataType::SmallInt
+                | DataType::Int
+                | DataType::BigInt
+                | DataType::Date
+                | DataType::Char(_)
+                | DataType::VarChar(_)
+                | DataType::String => Ok((at, field.data_type.clone())),
+                _ => Err(Error::Unsupported(format!(
+                    "partition column {name} of type {}",
+                    field.data_type
+                ))),
+            }
         })
         .collect()
 }

@@ -302,7 +302,7 @@ fn extremes_of(column: &Column) -> Option<(Value, Value)> {
         Column::Boolean(array) => {
             let trues = array.true_count();
             let values = array.len() - array.null_count();
-            (values > 0).then(|| (Value::Boolean(trues == values), Value::Boolean(trues > 0)))
+            (values > 0).then_some((Value::Boolean(trues == values), Value::Boolean(trues > 0)))
         }
         Column::TinyInt(array) => extremes(array.values(), nulls, i8::cmp)
             .map(|(min, max)| (Value::TinyInt(min), Value::TinyInt(max))),

@@ -145,7 +145,7 @@ impl WriteBuffer {
     /// and writes level-0 files that do not overlap within a bucket. They are complete and nobody
     /// sees them; what makes them visible is a commit of the messages. The buffer is empty then.
     /// After an error the buffer is as it was, files begun are deleted, and flush may be called
-    /// again.
+    /// again. Drive it to its end: what a flush dropped half way has written stays behind, unseen.
     pub async fn flush(&mut self) -> Result<Vec<CommitMessage>> {
         if self.batches.is_empty() {
             return Ok(Vec::new());

@@ -6,7 +6,7 @@ use headwater_connectors::CheckStatus;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::{ExitCode, JobArgs, LogArgs, VerifyArgs, service};
+use super::{ExitCode, JobArgs, VerifyArgs, service};
 use crate::{
     assemble::assemble,
     check,
@@ -14,10 +14,12 @@ use crate::{
     config::{self, JobFile},
     error::JobError,
     job::{Ended, Job},
+    progress::{self, Mode, Screen},
+    verify::{self, VerifyOptions},
 };
 
 /// `headwater run`.
-pub(super) fn run(args: &JobArgs, log: &LogArgs) -> ExitCode {
+pub(super) fn run(args: &JobArgs, screen: Option<Screen>) -> ExitCode {
     with_job(&args.job, async |job| {
         if !ready(&job).await {
             return ExitCode::Definite;
@@ -28,8 +30,15 @@ pub(super) fn run(args: &JobArgs, log: &LogArgs) -> ExitCode {
             return ExitCode::Definite;
         }
         service::tell_systemd();
-        let _ = log;
-        match job.run(shutdown).await {
+        let shown = CancellationToken::new();
+        let mode = screen.map_or(Mode::Log, Mode::Terminal);
+        let showing = tokio::spawn(progress::show(job.status.clone(), mode, shown.clone()));
+        let ended = job.run(shutdown).await;
+        shown.cancel();
+        if let Err(error) = showing.await {
+            warn!(%error, "the progress display failed");
+        }
+        match ended {
             Ok(Ended::Stopped) => info!("stopped; the final checkpoint is committed"),
             Ok(Ended::StoppedWithoutCheckpoint) => {
                 warn!("stopped without a final checkpoint; the next run goes on from the last one");
@@ -55,8 +64,31 @@ pub(super) fn check(args: &JobArgs) -> ExitCode {
 
 /// `headwater verify`.
 pub(super) fn verify(args: &VerifyArgs) -> ExitCode {
-    let _ = (args.timeout, args.json);
-    with_job(&args.job, async |_| ExitCode::Definite)
+    with_job(&args.job, async |job| {
+        let options = VerifyOptions {
+            timeout: args.timeout,
+            ..VerifyOptions::default()
+        };
+        let report = match verify::verify(&job, &options).await {
+            Ok(report) => report,
+            Err(error) => return told(&job, &error),
+        };
+        if args.json {
+            match report.to_json() {
+                Ok(json) => println!("{json}"),
+                Err(error) => {
+                    error!(%error, "cannot write the report");
+                    return ExitCode::Definite;
+                }
+            }
+        } else {
+            print!("{}", report.to_text());
+        }
+        match report.equal() {
+            true => ExitCode::Ok,
+            false => ExitCode::Failed,
+        }
+    })
 }
 
 /// The checks of `run`: failed ones are logged and end it. A job that has run before needs no

@@ -2,9 +2,10 @@
 
 use std::io::IsTerminal;
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, fmt::writer::BoxMakeWriter};
 
 use super::{LogArgs, LogFormat};
+use crate::progress::Screen;
 
 /// Checks a log level or filter.
 pub(super) fn filter(text: &str) -> Result<String, String> {
@@ -14,12 +15,17 @@ pub(super) fn filter(text: &str) -> Result<String, String> {
     }
 }
 
-/// Starts logging for the process. A second call does nothing.
-pub(super) fn start(args: &LogArgs) {
+/// Starts logging for the process, above the bars of a screen where there is one. A second call
+/// does nothing.
+pub(super) fn start(args: &LogArgs, screen: Option<&Screen>) {
     let filter = EnvFilter::new(&args.log_level);
+    let writer = match screen {
+        Some(screen) => BoxMakeWriter::new(screen.clone()),
+        None => BoxMakeWriter::new(std::io::stderr),
+    };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+        .with_writer(writer);
     let colour = args.log_format == LogFormat::Auto
         && std::io::stderr().is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

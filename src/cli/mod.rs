@@ -16,7 +16,7 @@ use clap_complete::Shell;
 
 pub use exit::ExitCode;
 
-use crate::config;
+use crate::{config, progress::Screen};
 
 /// Streams whole MySQL databases into Apache Paimon tables, exact to the row.
 #[derive(Debug, Parser)]
@@ -178,9 +178,11 @@ pub fn main() -> ExitCode {
 
 /// Runs a command.
 pub fn dispatch(cli: Cli) -> ExitCode {
-    log::start(&cli.log);
+    let watched = matches!(cli.command, Command::Run(_)) && cli.log.progress();
+    let screen = watched.then(Screen::new);
+    log::start(&cli.log, screen.as_ref());
     match cli.command {
-        Command::Run(args) => commands::run(&args, &cli.log),
+        Command::Run(args) => commands::run(&args, screen),
         Command::Check(args) => commands::check(&args),
         Command::Verify(args) => commands::verify(&args),
         Command::Completion { shell } => {

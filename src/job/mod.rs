@@ -91,7 +91,11 @@ impl Job {
                     }
                     return Ok(ended);
                 }
-                Err(error) if error.is_transient() && !shutdown.is_cancelled() => error,
+                Err(error) if error.is_transient() && shutdown.is_cancelled() => {
+                    tracing::warn!(%error, "no final checkpoint");
+                    return Ok(Ended::StoppedWithoutCheckpoint);
+                }
+                Err(error) if error.is_transient() => error,
                 Err(error) => return Err(error),
             };
             start_over = matches!(&error, JobError::Source(error) if error.starts_over());

@@ -169,9 +169,10 @@ async fn run(seed: u64, rules: Rules) {
                 let end = Position::Log {
                     offset: world.log().len() as u64,
                 };
-                let is_whole =
-                    |record: Record| record.snapshot_is_complete() && record.source.position == end;
-                if world.finished() && record.is_some_and(is_whole) {
+                let complete = record.is_some_and(|record| {
+                    record.snapshot_is_complete() && record.source.position == end
+                });
+                if world.finished() && complete {
                     break;
                 }
             }
@@ -207,13 +208,6 @@ async fn run(seed: u64, rules: Rules) {
     }
     let record = compare(&world, &observer, &observed).await.unwrap();
     assert!(record.snapshot_is_complete());
-    assert_eq!(
-        record.source.position,
-        Position::Log {
-            offset: world.log().len() as u64
-        },
-        "the last checkpoint stands at the end of the log"
-    );
 }
 
 /// A killed process of another machine, as far as the lease is concerned.

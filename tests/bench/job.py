@@ -1,5 +1,6 @@
 """A Headwater job: its file, its runs, and what its state folder says about progress."""
 
+import itertools
 import json
 import re
 import shutil
@@ -16,7 +17,7 @@ source:
   username: {user}
   password: {password}
   tables: {database}.{table}
-  server-id: 7000-7003
+  server-id: {server_id}
   scan.startup.mode: {mode}
 sink:
   type: paimon
@@ -29,6 +30,7 @@ checkpoint:
 server:
   listen: off
 """
+SERVER_IDS = itertools.count(7000)
 PATIENCE_SECONDS = 900
 POLL_SECONDS = 0.01
 
@@ -40,10 +42,12 @@ class Job:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.warehouse.mkdir(parents=True)
         self.file = self.folder / "job.yaml"
-        self.file.write_text(FILE.format(
-            **server.settings, database=DATABASE, table=table, mode=mode, warehouse=self.warehouse, interval=interval))
+        self.values = {**server.settings, "database": DATABASE, "table": table, "mode": mode, "interval": interval}
 
     def start(self):
+        # Another id for each run: a server notices late that a replica has gone, and the next run does not wait.
+        text = FILE.format(**self.values, warehouse=self.warehouse, server_id=next(SERVER_IDS))
+        self.file.write_text(text)
         return Process([self.binary, "run", self.file], self.folder / "log")
 
     def forget(self):

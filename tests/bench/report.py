@@ -53,4 +53,7 @@ def machine_line(server_version):
             model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         pass
-    return f"{os.cpu_count()} x {model}, {memory_gb:.0f} GB, {platform.system()} {platform.release()}; MySQL {server_version}"
+    system = f"{platform.system()} {platform.release()}"
+    # A load above zero before anything was measured says that others use the machine: their share is not ours.
+    load = f"load before {os.getloadavg()[0]:.1f}"
+    return f"{os.cpu_count()} x {model}, {memory_gb:.0f} GB, {system}; MySQL {server_version}; {load}"

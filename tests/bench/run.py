@@ -143,8 +143,8 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     server = Server()
     try:
-        server.create_tables()
         machine = machine_line(server.version())
+        server.create_tables()
         bench = Bench(binary, server, folder)
         for name in arguments.only or measures:
             print(f"{name}:", flush=True)

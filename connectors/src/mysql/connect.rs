@@ -179,10 +179,12 @@ pub(super) fn failed(what: &str, error: mysql_async::Error) -> Error {
     use mysql_async::{DriverError, Error as E};
     let (definite, advice) = match &error {
         E::Server(server) => server_error(server.code),
-        E::Driver(DriverError::UnknownAuthPlugin { .. }) => (
-            true,
-            Some("The account uses an authentication plugin that is not supported"),
-        ),
+        E::Driver(DriverError::UnknownAuthPlugin { .. }) => {
+            // A server also asks for a strange plugin where the account does not exist.
+            let advice = "Check user name and host: either the server has no such account, or it \
+                          uses an authentication plugin that is not supported";
+            (true, Some(advice))
+        }
         E::Driver(DriverError::NoClientSslFlagFromServer) => (
             true,
             Some("The server offers no TLS: turn it off in the job"),

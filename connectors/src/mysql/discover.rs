@@ -105,6 +105,10 @@ fn case_key(name: &TableName) -> (String, String) {
     (name.database.to_lowercase(), name.table.to_lowercase())
 }
 
+/// Database, table, index, column (none: an expression), "YES" when it may be NULL, and the length
+/// of a prefix.
+type IndexColumn = (String, String, String, Option<String>, String, Option<i64>);
+
 /// For each table the first unique index of whole columns that are all NOT NULL, with its
 /// columns. InnoDB clusters rows by the same one.
 async fn unique_keys(
@@ -117,7 +121,7 @@ async fn unique_keys(
             .iter()
             .map(|name| format!("({}, {})", text(&name.database), text(&name.table)))
             .collect();
-        let rows: Vec<(String, String, String, Option<String>, String, Option<i64>)> = query(
+        let rows: Vec<IndexColumn> = query(
             conn,
             &format!(
                 "SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, NULLABLE, SUB_PART \

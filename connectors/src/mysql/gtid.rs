@@ -11,8 +11,11 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct GtidSet {
     /// By the server's UUID, then by tag (empty: none).
-    sources: BTreeMap<[u8; 16], BTreeMap<String, Vec<(u64, u64)>>>,
+    sources: BTreeMap<[u8; 16], Tags>,
 }
+
+/// Half-open intervals by tag.
+type Tags = BTreeMap<String, Vec<(u64, u64)>>;
 
 /// Text that is not a GTID set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

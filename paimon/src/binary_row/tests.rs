@@ -1,6 +1,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
-use arrow_array::{Date32Array, StringArray, Time32MillisecondArray};
+use arrow_array::{
+    BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array,
+    Int16Array, Int32Array, Int64Array, StringArray, Time32MillisecondArray,
+};
 use arrow_array::{TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray};
 
 use super::*;

@@ -43,6 +43,11 @@ const NESTED_DEPTHS_MAX: i32 = 1 << 10;
 const SAMPLE_ROWS: usize = 1024;
 /// A dictionary pays when a value stands in so many rows.
 const REPEATS_MIN: usize = 4;
+/// Rows and bytes at which a column ends a page, and has a compressor from then on.
+const PAGE_ROWS: usize = 20_000;
+const PAGE_BYTES: usize = 1 << 20;
+/// About what a zstd compressor takes; there is one a column.
+const COMPRESSOR_BYTES: usize = 512 << 10;
 const NANOS_PER_DAY: i64 = 86_400_000_000_000;
 const JULIAN_DAY_OF_EPOCH: i64 = 2_440_588;
 
@@ -109,6 +114,8 @@ impl FileShape {
         let mut properties = WriterProperties::builder()
             .set_compression(self.compression)
             .set_dictionary_enabled(false)
+            .set_data_page_row_count_limit(PAGE_ROWS)
+            .set_data_page_size_limit(PAGE_BYTES)
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_offset_index_disabled(true)
             .set_created_by(concat!("headwater-paimon version ", env!("CARGO_PKG_VERSION")).into());
@@ -324,6 +331,7 @@ pub(crate) struct Encoder {
     file: SerializedFileWriter<Sink>,
     factory: ArrowRowGroupWriterFactory,
     open: Option<Vec<ColumnEncoder>>,
+    open_rows: usize,
 }
 
 impl std::fmt::Debug for Encoder {
@@ -343,6 +351,7 @@ impl Encoder {
             file,
             factory,
             open: None,
+            open_rows: 0,
         })
     }
 
@@ -374,6 +383,7 @@ impl Encoder {
             }
         }
         self.open = Some(open);
+        self.open_rows += columns.first().map_or(0, |column| column.len());
         Ok(())
     }
 
@@ -402,6 +412,7 @@ impl Encoder {
         let Some(open) = self.open.take() else {
             return Ok(());
         };
+        self.open_rows = 0;
         let mut group = self.file.next_row_group()?;
         for encoder in open {
             match encoder {
@@ -429,9 +440,20 @@ impl Encoder {
         Ok(())
     }
 
-    /// Bytes of memory that the open row group takes.
+    /// Bytes of memory that the rows of the open row group take.
     pub(crate) fn open_bytes(&self) -> usize {
         self.open.iter().flatten().map(ColumnEncoder::bytes).sum()
+    }
+
+    /// About how many bytes of memory the compressors of the open row group take.
+    pub(crate) fn compressor_bytes(&self) -> usize {
+        if !matches!(self.shape.compression, Compression::ZSTD(_)) {
+            return 0;
+        }
+        let has_pages = |column: &&ColumnEncoder| {
+            self.open_rows >= PAGE_ROWS || column.encoded_bytes() >= PAGE_BYTES
+        };
+        self.open.iter().flatten().filter(has_pages).count() * COMPRESSOR_BYTES
     }
 
     /// About how many bytes the file has so far, the open row group included.

@@ -1,9 +1,6 @@
 use std::sync::Arc;
 
-use arrow_array::{
-    BooleanArray, Date32Array, Decimal128Array, Int32Array, StringArray, Time32MillisecondArray,
-    TimestampMicrosecondArray, TimestampMillisecondArray,
-};
+use arrow_array::{BooleanArray, Date32Array, Int32Array, StringArray};
 
 use super::*;
 use crate::fixture::fixture;
@@ -47,25 +44,6 @@ fn folders_of_partitions_are_named_as_java_names_them() {
         folder("DATE", Arc::new(Date32Array::from(vec![19_782]))),
         "19782"
     );
-    let time = Arc::new(Time32MillisecondArray::from(vec![45_000_500]));
-    assert_eq!(folder("TIME(3)", time), "45000500");
-    let decimal = Decimal128Array::from(vec![150]);
-    let decimal = decimal.with_precision_and_scale(10, 2).unwrap();
-    assert_eq!(folder("DECIMAL(10, 2)", Arc::new(decimal)), "1.50");
-    let millis = |millis| Arc::new(TimestampMillisecondArray::from(vec![millis]));
-    let micros = |micros| Arc::new(TimestampMicrosecondArray::from(vec![micros]));
-    assert_eq!(
-        folder("TIMESTAMP(3)", millis(1_709_208_000_000)),
-        "2024-02-29T12%3A00"
-    );
-    assert_eq!(
-        folder("TIMESTAMP(6)", micros(1_709_208_000_123_000)),
-        "2024-02-29T12%3A00%3A00.123"
-    );
-    assert_eq!(
-        folder("TIMESTAMP(0)", millis(1_709_208_001_000)),
-        "2024-02-29T12%3A00%3A01"
-    );
 }
 
 #[test]
@@ -79,4 +57,14 @@ fn rows_of_one_partition_and_bucket_share_a_place() {
     assert_eq!(places, Some(vec![0, 1, 0, 1, 0]));
     assert_eq!(placement.place(&[texts, ids]).unwrap(), places);
     assert_eq!(placement.places().len(), 2);
+}
+
+#[test]
+fn partitions_without_a_sure_name_are_refused_at_once() {
+    for data_type in ["DECIMAL(10, 2)", "TIMESTAMP(3)", "DOUBLE", "BYTES"] {
+        let columns = [("p", data_type), ("id", "INT NOT NULL")];
+        let fixture = fixture(&columns, &["p", "id"], &["p"], &[]);
+        let error = Placement::new(&fixture.table).unwrap_err();
+        assert!(matches!(error, Error::Unsupported(_)), "{data_type}");
+    }
 }

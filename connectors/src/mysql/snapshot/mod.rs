@@ -7,7 +7,10 @@ pub(super) mod reader;
 use mysql_async::Conn;
 
 use self::key::{Key, quoted};
-use super::{connect::query_first, table::MysqlTable};
+use super::{
+    connect::{execute, query_first},
+    table::MysqlTable,
+};
 use crate::{error::Result, schema::TableName, source::Split};
 
 /// Tables below this estimate are one split: opening more connections would cost more than it
@@ -16,6 +19,12 @@ const SPLIT_ROWS_MIN: u64 = 50_000;
 
 /// Rows and bytes as the server estimates them.
 pub(super) async fn estimate(conn: &mut Conn, name: &TableName) -> Result<(u64, u64)> {
+    // The information schema keeps its own copy for a day; servers before 8.0 have none.
+    if let Err(error) = execute(conn, "SET SESSION information_schema_stats_expiry = 0").await
+        && error.is_transient()
+    {
+        return Err(error);
+    }
     let row: Option<(Option<u64>, Option<u64>)> = query_first(
         conn,
         &format!(
@@ -41,14 +50,13 @@ pub(super) async fn splits(
 ) -> Result<Vec<Split>> {
     let key = Key::new(table)?;
     let mut cuts = Vec::new();
-    let (rows, _) = estimate(conn, &table.name).await?;
     let cut_here = chunk_column.is_none_or(|column| {
         table
             .primary_key
             .first()
             .is_some_and(|first| super::table::same_name(first, column))
     });
-    if want > 1 && rows >= SPLIT_ROWS_MIN && cut_here && key.starts_with_integer() {
+    if want > 1 && cut_here && key.starts_with_integer() && is_large(conn, table, &key).await? {
         let column = key.first_sql();
         let sql = format!(
             "SELECT CAST(MIN({column}) AS CHAR), CAST(MAX({column}) AS CHAR) FROM {} AS t",
@@ -70,6 +78,20 @@ pub(super) async fn splits(
             upto: bound(cuts.get(i)),
         })
         .collect())
+}
+
+/// Whether a table is worth more than one split. The estimate of a table that was just filled may
+/// still say 0: then rows are counted, up to the limit.
+async fn is_large(conn: &mut Conn, table: &MysqlTable, key: &Key) -> Result<bool> {
+    if estimate(conn, &table.name).await?.0 >= SPLIT_ROWS_MIN {
+        return Ok(true);
+    }
+    let sql = format!(
+        "SELECT 1 FROM {} AS t ORDER BY {} LIMIT 1 OFFSET {SPLIT_ROWS_MIN}",
+        qualified(&table.name),
+        key.order_sql()
+    );
+    Ok(query_first::<i64>(conn, &sql).await?.is_some())
 }
 
 /// Up to `want - 1` different numbers that cut `low..=high` into stretches of about equal width.

@@ -228,7 +228,7 @@ async fn read_chunk(
             read.rows += 1;
             let waiting = builder.rows();
             let full = waiting >= BATCH_ROWS
-                || (waiting % BYTES_EVERY == 0 && builder.bytes() >= BATCH_BYTES);
+                || (waiting.is_multiple_of(BYTES_EVERY) && builder.bytes() >= BATCH_BYTES);
             if full {
                 read.last = Some(std::mem::take(&mut key));
                 out.send(builder.take()?).await.map_err(nobody)?;

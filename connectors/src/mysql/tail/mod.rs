@@ -9,6 +9,7 @@ pub(super) mod scan;
 mod statement;
 mod stream;
 mod tables;
+mod transaction;
 mod xa;
 
 use std::{
@@ -19,10 +20,7 @@ use std::{
 use mysql_async::Conn;
 use mysql_common::binlog::{
     consts::{EventFlags, EventType},
-    events::{
-        Event, EventData, GtidEvent, RotateEvent, RowsEventData, TableMapEvent,
-        TransactionPayloadEvent,
-    },
+    events::{Event, GtidEvent, RotateEvent, TransactionPayloadEvent},
 };
 use tokio::sync::{mpsc, watch};
 
@@ -297,7 +295,7 @@ impl<'a> Tail<'a> {
             ));
         }
         match kind {
-            EventType::ROTATE_EVENT => self.rotate(event, stream).await,
+            EventType::ROTATE_EVENT => self.rotate(event).await,
             EventType::FORMAT_DESCRIPTION_EVENT => self.format(),
             EventType::HEARTBEAT_EVENT | EventType::PREVIOUS_GTIDS_EVENT => match self.phase {
                 Phase::Edge => self.edge().await,
@@ -353,15 +351,18 @@ impl<'a> Tail<'a> {
     }
 
     /// The log goes on in another file, or the server says in which file it starts.
-    async fn rotate(&mut self, event: &Event, stream: &LogStream) -> Result<()> {
+    async fn rotate(&mut self, event: &Event) -> Result<()> {
         let rotate: RotateEvent<'_> = event.read_event().map_err(damaged)?;
         let mut name = rotate.name_raw();
-        if !self.format_seen && stream.first_has_checksum() {
-            name = name
-                .split_last_chunk::<4>()
-                .map(|(name, _)| name)
-                .filter(|name| is_binlog_file(name))
-                .unwrap_or(name);
+        // The library cannot know yet whether the first event ends in a checksum.
+        if !self.format_seen
+            && !is_log_name(name)
+            && let Some((shorter, _)) = name.split_last_chunk::<4>()
+        {
+            name = shorter;
+        }
+        if !is_log_name(name) {
+            return Err(Error::definite("damaged event: the name of a log file"));
         }
         let file = String::from_utf8_lossy(name).into_owned();
         let offset = rotate.position().max(4);
@@ -427,78 +428,6 @@ impl<'a> Tail<'a> {
         Ok(())
     }
 
-    async fn table_map(&mut self, event: &Event) -> Result<()> {
-        let data = event.data();
-        let (id, shape) = match (table_id(data), data.get(8..)) {
-            (Some(id), Some(shape)) => (id, shape),
-            _ => return Err(Error::definite("damaged event: a table map is too short")),
-        };
-        if self.tables.by_id(id).is_some() {
-            return Ok(());
-        }
-        let map: TableMapEvent<'_> = event.read_event().map_err(damaged)?;
-        let at = self.mysql()?.clone();
-        let waiting = self
-            .tables
-            .announce(id, &map, shape, |entry| is_ignored(entry, &at))?;
-        self.send_rows(waiting).await
-    }
-
-    async fn rows(&mut self, event: &Event, kind: EventType, stream: &LogStream) -> Result<()> {
-        let id = table_id(event.data())
-            .ok_or_else(|| Error::definite("damaged event: a rows event is too short"))?;
-        if id == DUMMY_TABLE_ID {
-            return Ok(());
-        }
-        let index = match self.tables.by_id(id) {
-            Some(Some(index)) => index,
-            Some(None) => return Ok(()),
-            None => {
-                return Err(Error::definite(format!(
-                    "damaged log: rows of table id {id}, which was not announced"
-                )));
-            }
-        };
-        let name = self.tables.get(index)?.table.name.clone();
-        if kind == EventType::PARTIAL_UPDATE_ROWS_EVENT {
-            return Err(Error::definite("JSON columns are logged in part")
-                .table(&name)
-                .advice("Set binlog_row_value_options='' and start the job anew"));
-        }
-        let data = event.read_data().map_err(damaged)?;
-        let Some(EventData::RowsEvent(rows)) = data else {
-            return Err(Error::definite("damaged event: rows cannot be read").table(&name));
-        };
-        self.decode(index, &rows, stream)
-            .await
-            .map_err(|e| if e.is_transient() { e } else { e.table(&name) })
-    }
-
-    async fn decode(
-        &mut self,
-        index: usize,
-        rows: &RowsEventData<'_>,
-        stream: &LogStream,
-    ) -> Result<()> {
-        match &mut self.phase {
-            Phase::Xa(_, waiting) => {
-                let map = stream
-                    .table_map(rows.table_id())
-                    .ok_or_else(|| Error::definite("damaged log: rows without a table map"))?;
-                waiting.decode(index, &self.tables, map, rows)
-            }
-            Phase::Open => {
-                let (count, batch) = self.tables.decode(index, rows)?;
-                self.open_rows += count as u64;
-                self.rows += count as u64;
-                self.send_rows(batch).await
-            }
-            Phase::Begun | Phase::Edge => Err(Error::definite(
-                "damaged log: rows outside of a transaction",
-            )),
-        }
-    }
-
     /// The end of a transaction whose rows count.
     async fn commit(&mut self) -> Result<()> {
         self.in_payload = false;
@@ -517,50 +446,16 @@ impl<'a> Tail<'a> {
         }
         Ok(())
     }
+}
 
-    async fn xa_prepare(&mut self, event: &Event) -> Result<()> {
-        let one_phase = event.data().first().is_some_and(|flag| *flag != 0);
-        let Phase::Xa(xid, rows) = std::mem::replace(&mut self.phase, Phase::Edge) else {
-            return Err(Error::definite(
-                "damaged log: XA PREPARE outside of an XA transaction",
-            ));
-        };
-        self.in_payload = false;
-        let gtid = self.gtid.take();
-        if self.mysql()?.gtid_set.is_some() || one_phase {
-            self.xa.prepare(xid.clone(), *rows, gtid)?;
-        } else if rows.rows > 0 {
-            return Err(Error::definite(
-                "an XA transaction changes captured tables, and the server has no GTIDs",
-            )
-            .advice("Switch GTIDs on (gtid_mode=ON), or do not use XA on captured tables"));
-        }
-        if one_phase {
-            self.xa_end(&xid, true).await?;
-        }
-        self.event_time_ms = Some(self.commit_ms);
-        self.edge().await
-    }
-
-    /// Sends or drops what was prepared; `false` when the xid is not known.
-    async fn xa_end(&mut self, xid: &str, commit: bool) -> Result<bool> {
-        let Some(prepared) = self.xa.end(xid) else {
-            return Ok(false);
-        };
-        if commit {
-            self.rows += prepared.rows;
-            for (index, batch) in prepared.batches {
-                let waiting = self.tables.take(index)?;
-                self.send_rows(waiting).await?;
-                self.tables.count(index, batch.rows.num_rows() as u64)?;
-                self.send(TailItem::Rows(batch)).await?;
-            }
-        }
-        if let Some(gtid) = &prepared.gtid {
-            self.applied(gtid)?;
-        }
-        Ok(true)
-    }
+/// Names of log files end in a dot and six digits or more.
+fn is_log_name(name: &[u8]) -> bool {
+    let digits = name
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count();
+    digits >= 6 && name.iter().rev().nth(digits) == Some(&b'.')
 }
 
 /// The offset whose low 32 bits are `log_pos` and that is nearest at or after `offset`.
@@ -572,13 +467,6 @@ fn widened(offset: u64, log_pos: u32) -> u64 {
         Some(_) => offset,
         None => low,
     }
-}
-
-/// A binlog file's name ends in a dot and at least six digits.
-fn is_binlog_file(name: &[u8]) -> bool {
-    let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit());
-    let count = digits.count();
-    count >= 6 && name.iter().rev().nth(count) == Some(&b'.')
 }
 
 fn is_ignored(entry: &Entry, at: &MysqlPosition) -> bool {
@@ -627,6 +515,12 @@ mod tests {
         assert_eq!(widened(u64::from(u32::MAX) - 10, 20), (1 << 32) + 20);
         assert_eq!(widened((3 << 32) + 7, 9), (3 << 32) + 9);
         assert_eq!(widened(1000, 900), 1000);
+    }
+
+    #[test]
+    fn names_of_log_files() {
+        assert!(is_log_name(b"binlog.000001") && is_log_name(b"a.b.1000000"));
+        assert!(!is_log_name(b"binlog.000001\x01\x92ab") && !is_log_name(b"binlog.00"));
     }
 
     #[test]

@@ -170,7 +170,8 @@ impl Tail<'_> {
             return Err(Error::transient(format!(
                 "the schema of {name} changed while the job was starting, it starts over: {}",
                 shown(text)
-            )));
+            ))
+            .start_over());
         }
         Ok(false)
     }

@@ -15,7 +15,7 @@ use mysql_common::{
 use crate::{
     error::{Error, Result},
     mysql::{
-        connect::{execute, failed, query_first},
+        connect::{execute, failed},
         gtid::GtidSet,
     },
     position::MysqlPosition,
@@ -32,9 +32,6 @@ pub(super) enum Next {
 /// An open log.
 pub(super) struct LogStream {
     stream: BinlogStream,
-    /// Checksums were on when the stream was opened: the first event, which stands before the
-    /// format description, has one that the library does not know of.
-    first_has_checksum: bool,
     silence: Duration,
     silence_max: Duration,
 }
@@ -53,8 +50,6 @@ impl LogStream {
     ) -> Result<Self> {
         let heartbeat = heartbeat.clamp(Duration::from_millis(500), HEARTBEAT_MAX);
         let nanos = heartbeat.as_nanos();
-        let checksum: Option<String> =
-            query_first(&mut conn, "SELECT @@global.binlog_checksum").await?;
         execute(
             &mut conn,
             &format!("SET @master_heartbeat_period = {nanos}, @source_heartbeat_period = {nanos}"),
@@ -73,15 +68,9 @@ impl LogStream {
             .map_err(|e| log_failed(e, "cannot ask MySQL for its log"))?;
         Ok(Self {
             stream,
-            first_has_checksum: checksum.is_some_and(|name| name.eq_ignore_ascii_case("CRC32")),
             silence: Duration::ZERO,
             silence_max: heartbeat * 3 + Duration::from_secs(10),
         })
-    }
-
-    /// Whether events in front of the format description end in a checksum.
-    pub fn first_has_checksum(&self) -> bool {
-        self.first_has_checksum
     }
 
     /// The latest table map of a table id.

@@ -1,0 +1,136 @@
+//! What is inside a transaction: table maps, rows, and the two ends of an XA transaction.
+
+use mysql_common::binlog::{
+    consts::EventType,
+    events::{Event, EventData, RowsEventData, TableMapEvent},
+};
+
+use super::{DUMMY_TABLE_ID, Phase, Tail, damaged, is_ignored, stream::LogStream, table_id};
+use crate::{
+    change::TailItem,
+    error::{Error, Result},
+};
+
+impl Tail<'_> {
+    pub(super) async fn table_map(&mut self, event: &Event) -> Result<()> {
+        let data = event.data();
+        let (id, shape) = match (table_id(data), data.get(8..)) {
+            (Some(id), Some(shape)) => (id, shape),
+            _ => return Err(Error::definite("damaged event: a table map is too short")),
+        };
+        if self.tables.by_id(id).is_some() {
+            return Ok(());
+        }
+        let map: TableMapEvent<'_> = event.read_event().map_err(damaged)?;
+        let at = self.mysql()?.clone();
+        let waiting = self
+            .tables
+            .announce(id, &map, shape, |entry| is_ignored(entry, &at))?;
+        self.send_rows(waiting).await
+    }
+
+    pub(super) async fn rows(
+        &mut self,
+        event: &Event,
+        kind: EventType,
+        stream: &LogStream,
+    ) -> Result<()> {
+        let id = table_id(event.data())
+            .ok_or_else(|| Error::definite("damaged event: a rows event is too short"))?;
+        if id == DUMMY_TABLE_ID {
+            return Ok(());
+        }
+        let index = match self.tables.by_id(id) {
+            Some(Some(index)) => index,
+            Some(None) => return Ok(()),
+            None => {
+                return Err(Error::definite(format!(
+                    "damaged log: rows of table id {id}, which was not announced"
+                )));
+            }
+        };
+        let result = match (kind, event.read_data().map_err(damaged)?) {
+            (EventType::PARTIAL_UPDATE_ROWS_EVENT, _) => {
+                Err(Error::definite("JSON columns are logged in part")
+                    .advice("Set binlog_row_value_options='' and start the job anew"))
+            }
+            (_, Some(EventData::RowsEvent(rows))) => self.decode(index, &rows, stream).await,
+            _ => Err(Error::definite("damaged event: rows cannot be read")),
+        };
+        match result {
+            Err(error) if !error.is_transient() => {
+                Err(error.table(&self.tables.get(index)?.table.name))
+            }
+            result => result,
+        }
+    }
+
+    async fn decode(
+        &mut self,
+        index: usize,
+        rows: &RowsEventData<'_>,
+        stream: &LogStream,
+    ) -> Result<()> {
+        match &mut self.phase {
+            Phase::Xa(_, waiting) => {
+                let map = stream
+                    .table_map(rows.table_id())
+                    .ok_or_else(|| Error::definite("damaged log: rows without a table map"))?;
+                waiting.decode(index, &self.tables, map, rows)
+            }
+            Phase::Open => {
+                let (count, batch) = self.tables.decode(index, rows)?;
+                self.open_rows += count as u64;
+                self.rows += count as u64;
+                self.send_rows(batch).await
+            }
+            Phase::Begun | Phase::Edge => Err(Error::definite(
+                "damaged log: rows outside of a transaction",
+            )),
+        }
+    }
+
+    pub(super) async fn xa_prepare(&mut self, event: &Event) -> Result<()> {
+        let one_phase = event.data().first().is_some_and(|flag| *flag != 0);
+        let Phase::Xa(xid, rows) = std::mem::replace(&mut self.phase, Phase::Edge) else {
+            return Err(Error::definite(
+                "damaged log: XA PREPARE outside of an XA transaction",
+            ));
+        };
+        self.in_payload = false;
+        let gtid = self.gtid.take();
+        if self.mysql()?.gtid_set.is_some() || one_phase {
+            self.xa.prepare(xid.clone(), *rows, gtid)?;
+        } else if rows.rows > 0 {
+            return Err(Error::definite(
+                "an XA transaction changes captured tables, and the server has no GTIDs",
+            )
+            .advice("Switch GTIDs on (gtid_mode=ON), or do not use XA on captured tables"));
+        }
+        if one_phase {
+            self.xa_end(&xid, true).await?;
+        }
+        self.event_time_ms = Some(self.commit_ms);
+        self.edge().await
+    }
+
+    /// Sends or drops what was prepared; `false` when the xid is not known.
+    pub(super) async fn xa_end(&mut self, xid: &str, commit: bool) -> Result<bool> {
+        let Some(prepared) = self.xa.end(xid) else {
+            return Ok(false);
+        };
+        if commit {
+            self.rows += prepared.rows;
+            for (index, batch) in prepared.batches {
+                let waiting = self.tables.take(index)?;
+                self.send_rows(waiting).await?;
+                self.tables.count(index, batch.rows.num_rows() as u64)?;
+                self.send(TailItem::Rows(batch)).await?;
+            }
+        }
+        if let Some(gtid) = &prepared.gtid {
+            self.applied(gtid)?;
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,91 @@
+use headwater_connectors::{
+    CheckStatus, Source,
+    mysql::{MysqlSource, Password},
+};
+
+use crate::server::Db;
+
+#[tokio::test]
+async fn a_good_server_passes() {
+    let mut db = Db::new("checks").await;
+    db.run("CREATE TABLE a (id INT PRIMARY KEY, v INT)").await;
+    let checks = db.source().check().await;
+    for name in [
+        "connection",
+        "version",
+        "tables",
+        "privilege REPLICATION SLAVE",
+        "privilege REPLICATION CLIENT",
+        "privilege SELECT",
+        "log_bin",
+        "binlog_format",
+        "binlog_row_image",
+        "binlog_row_value_options",
+        "gtid_mode",
+        "log retention",
+        "server id",
+        "replicated changes",
+        "log filters",
+        "foreign keys",
+    ] {
+        let check = checks.iter().find(|check| check.name == name);
+        let check = check.unwrap_or_else(|| panic!("{name} is missing: {checks:?}"));
+        assert_eq!(check.status, CheckStatus::Passed, "{check:?}");
+    }
+}
+
+#[tokio::test]
+async fn missing_privileges_are_named_with_their_grant() {
+    let mut db = Db::new("rights").await;
+    db.run("CREATE TABLE a (id INT PRIMARY KEY, v INT);\nCREATE TABLE b (id INT PRIMARY KEY, v INT);\nDROP USER IF EXISTS mt_poor;\nCREATE USER mt_poor IDENTIFIED BY 'p';\nGRANT SELECT ON mt_rights.a TO mt_poor;\nGRANT INSERT ON mt_rights.b TO mt_poor").await;
+    let mut options = db.options();
+    options.username = "mt_poor".into();
+    options.password = Password::new("p");
+    let checks = MysqlSource::new(options.clone()).check().await;
+    let failed = |name: &str| {
+        let check = checks.iter().find(|check| check.name == name).unwrap();
+        assert_eq!(check.status, CheckStatus::Failed, "{check:?}");
+        check.advice.clone().unwrap()
+    };
+    assert!(
+        failed("privilege REPLICATION SLAVE")
+            .starts_with("GRANT REPLICATION SLAVE ON *.* TO 'mt_poor'@'%'")
+    );
+    failed("privilege REPLICATION CLIENT");
+    assert!(failed("privilege SELECT").contains("mt_rights.b"));
+    options.password = Password::new("wrong");
+    let error = MysqlSource::new(options.clone())
+        .discover()
+        .await
+        .unwrap_err();
+    assert!(
+        !error.is_transient() && !error.to_string().contains("wrong"),
+        "{error}"
+    );
+    let checks = MysqlSource::new(options).check().await;
+    assert_eq!((checks.len(), checks[0].status), (1, CheckStatus::Failed));
+    db.run("DROP USER mt_poor").await;
+}
+
+#[tokio::test]
+async fn tables_that_cannot_be_captured_are_named_with_the_reason() {
+    let mut db = Db::new("rejected").await;
+    db.run("CREATE TABLE good (id INT PRIMARY KEY);\nCREATE TABLE nokey (id INT);\nCREATE TABLE nullable (id INT UNIQUE);\nCREATE TABLE uniq (a INT NOT NULL, b INT NOT NULL, UNIQUE KEY u (b, a));\nCREATE TABLE other (id INT PRIMARY KEY) ENGINE=MyISAM;\nCREATE VIEW w AS SELECT * FROM good").await;
+    let found = db.source().discover().await.unwrap();
+    let captured: Vec<&str> = found
+        .captured
+        .iter()
+        .map(|t| t.name.table.as_str())
+        .collect();
+    assert_eq!(captured, ["good", "uniq"]);
+    assert_eq!(found.captured[1].primary_key, ["b", "a"]);
+    let reason = |table: &str| {
+        let hit = found.rejected.iter().find(|(name, _)| name.table == table);
+        hit.unwrap_or_else(|| panic!("{:?}", found.rejected))
+            .1
+            .clone()
+    };
+    assert!(reason("nokey").contains("primary key") && reason("nullable").contains("primary key"));
+    assert!(reason("other").contains("MyISAM"));
+    assert_eq!(found.rejected.len(), 3);
+}
