@@ -85,6 +85,7 @@ impl Pipeline {
         let Beginning {
             record,
             snapshots,
+            floor,
             tables,
         } = beginning;
         let settings = WriteSettings {
@@ -104,7 +105,7 @@ impl Pipeline {
             .collect();
         Self {
             job: job.clone(),
-            gate: Arc::new(Gate::new(record.floor.clone())),
+            gate: Arc::new(Gate::new(floor)),
             sink,
             captured: Arc::new(Mutex::new(captured)),
             rounds: Rounds::default(),
@@ -298,14 +299,18 @@ impl Pipeline {
         included: Vec<u64>,
         tail_files: Vec<(TableName, Vec<CommitMessage>)>,
     ) -> Result<Record> {
-        let mut record = self.record.successor(self.record.epoch, clock::now_ms());
+        let mut record = {
+            let epoch = self.record.epoch;
+            self.record
+                .successor(&self.job.instance, epoch, clock::now_ms())
+        };
         record.source = barrier.state.clone();
         record.event_time_ms = barrier.event_time_ms.or(self.record.event_time_ms);
         record.next_sequence = self.next_sequence;
-        record.floor = None;
         let mut files: BTreeMap<TableName, Vec<CommitMessage>> = BTreeMap::new();
         for id in included {
             let round = lock(&self.rounds)
+                .finished
                 .remove(&id)
                 .ok_or_else(|| JobError::Internal(format!("round {id} has no result")))?;
             for (table, messages) in round.files {
@@ -362,7 +367,8 @@ impl Pipeline {
             let _ = task.await;
         }
         let rounds = std::mem::take(&mut *lock(&self.rounds));
-        let files = rounds.into_values().flat_map(|round| round.files);
+        let finished = rounds.finished.into_values().flat_map(|round| round.files);
+        let files = finished.chain(rounds.open);
         for (table, messages) in files.chain(self.sink.take_flushed()) {
             if let Some(table) = self.sink.table(&table) {
                 table.discard(&messages).await;
