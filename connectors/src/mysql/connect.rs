@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use mysql_async::{Conn, Opts, OptsBuilder, SslOpts, prelude::Queryable};
 
-use super::options::{MysqlOptions, Tls};
+use super::{
+    options::{MysqlOptions, Tls},
+    versions::Version,
+};
 use crate::error::{Error, Result};
 
 /// Who answers on a connection.
@@ -16,24 +19,12 @@ pub(super) struct Identity {
     pub server_id: u32,
     /// `@@version`.
     pub version: String,
-    /// Major, minor, patch.
-    pub numbers: (u16, u16, u16),
+    /// The version in numbers.
+    pub numbers: Version,
     /// Whether transactions have GTIDs (`gtid_mode=ON`).
     pub gtid: bool,
     /// `@@lower_case_table_names` is not 0: names of databases and tables compare without case.
     pub fold_names: bool,
-}
-
-impl Identity {
-    /// The statement that shows the end of the log.
-    pub fn log_status_sql(&self) -> &'static str {
-        // SHOW BINARY LOG STATUS came with 8.2, SHOW MASTER STATUS went with 8.4.
-        if self.numbers >= (8, 4, 0) {
-            "SHOW BINARY LOG STATUS"
-        } else {
-            "SHOW MASTER STATUS"
-        }
-    }
 }
 
 /// What every statement of ours relies on. Same values for snapshot and tail: a row reads the
@@ -109,26 +100,30 @@ pub(super) async fn connect_known(options: &MysqlOptions) -> Result<(Conn, Ident
 
 /// Asks who answers.
 pub(super) async fn identity(conn: &mut Conn) -> Result<Identity> {
-    let row: Option<(String, u32, String, u32)> = query_first(
-        conn,
-        "SELECT @@server_uuid, @@server_id, @@version, @@lower_case_table_names",
-    )
-    .await?;
-    let (uuid, server_id, version, fold) =
+    let sql = "SELECT @@server_uuid, @@server_id, @@version, @@lower_case_table_names, \
+               @@global.gtid_mode";
+    let row = match query_first::<(String, u32, String, u32, String)>(conn, sql).await {
+        Err(error) if !error.is_transient() => {
+            let version: Option<String> = query_first(conn, "SELECT VERSION()").await?;
+            let version = version.unwrap_or_default();
+            if version.to_ascii_lowercase().contains("mariadb") {
+                return Err(Error::definite(
+                    "this server is MariaDB, which is not supported yet",
+                ));
+            }
+            return Err(error);
+        }
+        row => row?,
+    };
+    let (uuid, server_id, version, fold, mode) =
         row.ok_or_else(|| Error::transient("MySQL does not say who it is"))?;
-    if version.to_ascii_lowercase().contains("mariadb") {
-        return Err(Error::definite(
-            "this server is MariaDB, which is not supported yet",
-        ));
-    }
-    let mode: Option<String> = query_first(conn, "SELECT @@global.gtid_mode").await?;
     let numbers = conn.server_version();
     Ok(Identity {
         uuid,
         server_id,
         version,
         numbers,
-        gtid: mode.as_deref() == Some("ON"),
+        gtid: mode == "ON",
         fold_names: fold != 0,
     })
 }

@@ -12,6 +12,7 @@ mod checks;
 mod files;
 mod fold;
 mod purged;
+mod replica;
 mod rounds;
 mod server;
 mod start;

@@ -24,7 +24,7 @@ use mysql_common::binlog::{
 };
 use tokio::sync::{mpsc, watch};
 
-pub(super) use self::stream::{CLASH, LOST_ADVICE, PURGED_ADVICE};
+pub(super) use self::stream::{LOST_ADVICE, PURGED_ADVICE};
 use self::{
     stream::{LogStream, Next},
     tables::{Entry, Tables},
@@ -137,8 +137,7 @@ impl<'a> Tail<'a> {
     /// Runs until an error, or until nobody listens any more.
     pub async fn run(mut self, conn: Conn, server_id: u32) -> Result<()> {
         let from = self.mysql()?.clone();
-        let mut stream =
-            LogStream::open(conn, &from, server_id, self.options.heartbeat_interval).await?;
+        let mut stream = LogStream::open(conn, &from, server_id, self.options).await?;
         tracing::info!(position = %self.position, server_id, "reading MySQL's log");
         let mut idle_since = Instant::now();
         loop {
