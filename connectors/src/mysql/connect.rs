@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mysql_async::{Conn, Opts, OptsBuilder, SslOpts, prelude::Queryable};
+use mysql_common::proto::codec::error::PacketCodecError;
 
 use super::{
     options::{MysqlOptions, Tls},
@@ -190,6 +191,10 @@ pub(super) fn failed(what: &str, error: mysql_async::Error) -> Error {
             | DriverError::PacketTooLarge,
         ) => (true, None),
         E::Url(_) => (true, None),
+        E::Io(mysql_async::IoError::Io(io)) if is_too_large(io) => (
+            true,
+            Some("Raise max_allowed_packet of the server, or make the row smaller"),
+        ),
         E::Io(mysql_async::IoError::Tls(_)) => (
             true,
             Some("TLS failed: check the server's certificate and the job's TLS setting"),
@@ -208,6 +213,15 @@ pub(super) fn failed(what: &str, error: mysql_async::Error) -> Error {
         Some(advice) => made.cause(error).advice(advice),
         None => made.cause(error),
     }
+}
+
+/// The library's own error for a packet, which it hides in an I/O error.
+pub(super) fn codec_error(error: &std::io::Error) -> Option<&PacketCodecError> {
+    error.get_ref()?.downcast_ref()
+}
+
+fn is_too_large(error: &std::io::Error) -> bool {
+    matches!(codec_error(error), Some(PacketCodecError::PacketTooLarge))
 }
 
 /// A name that no resolver knows; a resolver that does not answer is another matter.
@@ -278,6 +292,9 @@ mod tests {
         assert!(!server(1045).is_transient() && server(1045).advice_text().is_some());
         assert!(server(1040).is_transient() && server(1053).is_transient());
         assert!(!server(1142).is_transient());
+        let codec = |error| failed("x", mysql_async::Error::from(error));
+        assert!(!codec(PacketCodecError::PacketTooLarge).is_transient());
+        assert!(codec(PacketCodecError::PacketsOutOfSync).is_transient());
         let io = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
         assert!(failed("x", mysql_async::Error::from(io)).is_transient());
     }

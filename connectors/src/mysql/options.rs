@@ -107,6 +107,8 @@ pub struct MysqlOptions {
     pub connections_max: usize,
     /// Most snapshot rows read in a second over all connections; `None`: no limit.
     pub rows_per_second_max: Option<u64>,
+    /// Most bytes that a compressed transaction may unpack to: it is unpacked in memory, whole.
+    pub unpacked_bytes_max: u64,
     /// Capture tables whose rows a foreign key may change without a trace in the log.
     pub accept_foreign_key_cascades: bool,
 }
@@ -133,6 +135,7 @@ impl MysqlOptions {
             chunk_key_column: None,
             connections_max: 8,
             rows_per_second_max: None,
+            unpacked_bytes_max: 1 << 30,
             accept_foreign_key_cascades: false,
         }
     }

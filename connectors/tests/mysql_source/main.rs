@@ -9,6 +9,7 @@
 )]
 
 mod checks;
+mod cuts;
 mod files;
 mod fold;
 mod purged;

@@ -66,7 +66,7 @@ pub(in crate::mysql) async fn changed_tables(
                 Effect::AddColumns(name, _) | Effect::Refuse(name, _) => {
                     changed.insert(name.to_string(), (from.file.clone(), offset));
                 }
-                Effect::Rows(_) => {}
+                Effect::Rows(_) | Effect::Created(_) => {}
             }
         }
     }

@@ -15,7 +15,7 @@ use mysql_common::{
 use crate::{
     error::{Error, Result},
     mysql::{
-        connect::{execute, failed},
+        connect::{codec_error, execute, failed},
         gtid::GtidSet,
         options::MysqlOptions,
     },
@@ -170,7 +170,16 @@ fn log_failed(error: mysql_async::Error, what: &str) -> Error {
         mysql_async::Error::Server(server) if FATAL.contains(&server.code) => {
             fatal(&server.message)
         }
-        // The library reports an event that it cannot read as an I/O error.
+        // The library reports an event that it cannot read as an I/O error, and a connection that
+        // is cut within a packet as one of the same kind.
+        mysql_async::Error::Io(mysql_async::IoError::Io(io)) if codec_error(io).is_some() => {
+            failed(what, error)
+        }
+        mysql_async::Error::Io(mysql_async::IoError::Io(io))
+            if io.to_string().contains("bytes remaining on stream") =>
+        {
+            Error::transient("the connection was cut within an event").cause(error)
+        }
         mysql_async::Error::Io(mysql_async::IoError::Io(io))
             if io.kind() == std::io::ErrorKind::InvalidData
                 || io.kind() == std::io::ErrorKind::Other
