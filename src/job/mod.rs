@@ -71,11 +71,17 @@ impl Job {
         })
     }
 
+    /// Waits until no other instance runs the job, as far as its lease tells. Done before a run:
+    /// that two instances never both commit is not the lease's doing.
+    pub async fn wait_free(&self) -> Result<()> {
+        match Lease::wait_free(&self.state).await? {
+            Ok(()) => Ok(()),
+            Err(holder) => Err(JobError::Held { holder }),
+        }
+    }
+
     /// Runs until `shutdown`, the end of a snapshot job, or an error that does not heal by itself.
     pub async fn run(self: &Arc<Self>, shutdown: CancellationToken) -> Result<Ended> {
-        if let Err(holder) = Lease::wait_free(&self.state).await? {
-            return Err(JobError::Held { holder });
-        }
         let mut epoch = None;
         let mut renewing: Option<Renewing> = None;
         let mut retry = Retry::new(self.settings.retry_max);

@@ -52,7 +52,7 @@ async fn contents(
     name: &TableName,
     snapshot: Option<i64>,
 ) -> BTreeMap<i32, i64> {
-    use arrow_array::{Array, cast::AsArray, types};
+    use arrow_array::{cast::AsArray, types};
     use futures::TryStreamExt;
 
     let Some(id) = snapshot else {
@@ -186,7 +186,7 @@ async fn run(seed: u64, rules: Rules) {
         };
         let (ended, ()) = tokio::join!(running, checking);
         match ended {
-            Ok(ended) if ended == Ended::Stopped => {}
+            Ok(Ended::Stopped) => {}
             // The shutdown met a broken connection: another life has to go on.
             Ok(_) => {
                 release_lease(&plain).await;

@@ -174,7 +174,7 @@ async fn verify_set(conn: &mut Conn, set: &GtidSet) -> Result<()> {
     .await?;
     match row {
         Some((gone, purged)) if !gone.trim().is_empty() => Err(Error::definite(format!(
-            "MySQL no longer has the log that the job goes on from: wanted is what follows {set}, \
+            "MySQL has purged the log that the job goes on from: wanted is what follows {set}, \
              the oldest available is what follows {}; {} are gone",
             shorten(&purged, 300),
             shorten(&gone, 300)
@@ -209,7 +209,7 @@ async fn verify_file(conn: &mut Conn, identity: &Identity, position: &MysqlPosit
         .position(position)
         .advice(LOST_ADVICE)),
         None => Err(Error::definite(format!(
-            "MySQL no longer has the log that the job goes on from: wanted is {}:{}, the oldest \
+            "MySQL has purged the log that the job goes on from: wanted is {}:{}, the oldest \
              available is {}",
             position.file,
             position.offset,

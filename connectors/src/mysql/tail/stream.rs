@@ -191,7 +191,7 @@ fn fatal(message: &str) -> Error {
     }
     if has(&["purged", "Could not find first log file name"]) {
         return Error::definite(format!(
-            "MySQL no longer has the log that the job goes on from: {message}"
+            "MySQL has purged the log that the job goes on from: {message}"
         ))
         .advice(PURGED_ADVICE);
     }
