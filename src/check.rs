@@ -13,7 +13,7 @@ use crate::{
 /// All checks of a job, source first.
 pub async fn check(job: &Job) -> Vec<Check> {
     let mut checks = job.source.check().await;
-    if matches!(job.state.newest().await, Ok(Some(_))) {
+    if has_run(job).await {
         checks.iter_mut().for_each(accept_own_connection);
     }
     let reached = checks
@@ -50,6 +50,11 @@ pub fn render(checks: &[Check]) -> String {
         checks.len()
     ));
     text
+}
+
+/// Whether the job has a checkpoint, be it one that cannot be read.
+async fn has_run(job: &Job) -> bool {
+    !matches!(job.state.newest().await, Ok(None))
 }
 
 /// A server notices only when it writes to it that the connection of a replica is gone: on an idle
@@ -121,7 +126,7 @@ async fn targets(job: &Job) -> Vec<Check> {
             return vec![outcome("targets", failed, "", "See the message")];
         }
     };
-    let started = matches!(job.state.newest().await, Ok(Some(_)));
+    let started = has_run(job).await;
     let mut checks = Vec::new();
     for schema in &discovery.captured {
         let name = format!("table {}", schema.name);
