@@ -213,7 +213,8 @@ impl Pipeline {
             for table in &self.record.tables {
                 let progress = status.tables.entry(table.source.clone()).or_default();
                 progress.read_rows = table.splits.iter().map(|split| split.rows).sum();
-                progress.done = table.splits.iter().all(|split| split.done);
+                progress.open_splits = table.splits.iter().filter(|split| !split.done).count();
+                progress.done = progress.open_splits == 0;
             }
         });
     }

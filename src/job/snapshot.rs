@@ -244,7 +244,9 @@ impl Snapshot {
         work.state.rows += rows;
         if work.state.done {
             self.status.update(|status| {
-                status.tables.entry(name).or_default().done = true;
+                let table = status.tables.entry(name).or_default();
+                table.open_splits = table.open_splits.saturating_sub(1);
+                table.done = table.open_splits == 0;
             });
         }
         Ok(messages)
