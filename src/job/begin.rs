@@ -86,13 +86,14 @@ pub async fn begin(job: &Job, epoch: &mut Option<u64>, start_over: bool) -> Resu
     })
 }
 
-/// Steps (c) and (d) of a record: commits its tables and sets its marker.
+/// Steps (c) and (d) of a record: commits its tables and sets its marker. Gives the greatest
+/// sequence number seen in the tables.
 pub async fn finish(
     job: &Job,
     record: &Record,
     snapshots: &mut BTreeMap<String, i64>,
     check: PreparedCheck,
-) -> Result<()> {
+) -> Result<Option<i64>> {
     let last = record
         .tables
         .iter()
@@ -107,7 +108,7 @@ pub async fn finish(
         last: &last,
     };
     let committed = job.committer.commit(context, check).await?;
-    snapshots.extend(committed);
+    snapshots.extend(committed.snapshots);
     failpoint::reach("after-table-commits");
     let marker = Marker {
         number: record.number,
@@ -116,7 +117,7 @@ pub async fn finish(
     };
     job.state.mark_committed(&marker).await?;
     failpoint::reach("after-marker");
-    Ok(())
+    Ok(committed.max_sequence)
 }
 
 /// The first record after this instance took the job: same state, higher epoch. From here on an

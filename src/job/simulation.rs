@@ -52,7 +52,7 @@ async fn contents(
     name: &TableName,
     snapshot: Option<i64>,
 ) -> BTreeMap<i32, i64> {
-    use arrow_array::{Array, cast::AsArray, types};
+    use arrow_array::{cast::AsArray, types};
     use futures::TryStreamExt;
 
     let Some(id) = snapshot else {
