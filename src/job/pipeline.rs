@@ -78,6 +78,8 @@ struct Pipeline {
 struct Committed {
     record: Record,
     snapshots: BTreeMap<String, i64>,
+    /// Greatest sequence number seen in the tables that were committed.
+    max_sequence: Option<i64>,
 }
 
 impl Pipeline {
@@ -286,6 +288,7 @@ impl Pipeline {
                 true => Ok(Committed {
                     record: standing,
                     snapshots,
+                    max_sequence: None,
                 }),
                 false => make_durable(&job, record, snapshots, began).await,
             }
@@ -351,6 +354,10 @@ impl Pipeline {
     fn committed(&mut self, committed: Committed) -> Option<Ended> {
         self.record = committed.record;
         self.snapshots = committed.snapshots;
+        // Rows that someone else wrote meanwhile must not win over ours that come later.
+        if let Some(highest) = committed.max_sequence {
+            self.next_sequence = self.next_sequence.max(highest.saturating_add(1));
+        }
         self.gate.finished();
         if self.is_last {
             // Rounds that were under way at the shutdown are read again by the next run.
@@ -387,7 +394,7 @@ async fn make_durable(
 ) -> Result<Committed> {
     job.state.create(&record).await?;
     failpoint::reach("after-record");
-    begin::finish(job, &record, &mut snapshots, PreparedCheck::Fresh).await?;
+    let max_sequence = begin::finish(job, &record, &mut snapshots, PreparedCheck::Fresh).await?;
     job.source.confirm(&record.source.position).await?;
     job.state.prune(job.settings.retained).await?;
     let files = record
@@ -414,7 +421,11 @@ async fn make_durable(
     );
     job.status.committed(progress, files);
     record.settle();
-    Ok(Committed { record, snapshots })
+    Ok(Committed {
+        record,
+        snapshots,
+        max_sequence,
+    })
 }
 
 /// Waits for the checkpoint under way; for ever when there is none.
