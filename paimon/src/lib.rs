@@ -31,7 +31,6 @@ pub mod manifest_list;
 mod partition;
 mod placement;
 pub mod read;
-mod row_view;
 pub mod schema;
 pub mod snapshot;
 pub mod stats;

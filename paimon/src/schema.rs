@@ -136,7 +136,7 @@ impl Schema {
         for (_, key) in self.primary_keys.iter().filter_map(|key| self.field(key)) {
             let in_folder = self.partition_keys.contains(&key.name);
             if matches!(key.data_type, DataType::Array(_))
-                || in_folder && !partition::has_folder_name(&key.data_type)
+                || in_folder && !partition::has_folder_name(self, &key.data_type)
             {
                 return refuse(format!(
                     "{} column '{}' of type {}",

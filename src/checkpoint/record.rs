@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headwater_connectors::{Position, SourceState, Split, TableName};
+use headwater_connectors::{SourceState, Split, TableName};
 use headwater_paimon::CommitMessage;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,8 @@ pub struct Record {
     pub number: i64,
     /// Counts the instances that have taken the job over.
     pub epoch: u64,
+    /// The process that made the record: two never make the same one.
+    pub instance: String,
     /// The job's name.
     pub job: String,
     /// Commit user in every table: prefix, job, and an id born with this state.
@@ -32,10 +34,6 @@ pub struct Record {
     pub event_time_ms: Option<i64>,
     /// False while no table was ever committed: then the job may still start over.
     pub committed_before: bool,
-    /// No barrier may stand before this position: the schemas were read up to it. `None` once a
-    /// barrier has stood.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub floor: Option<Position>,
     /// Captured tables.
     pub tables: Vec<TableState>,
     /// What step (c) commits.
@@ -82,6 +80,8 @@ pub struct TableCommit {
 pub struct Marker {
     /// Number of the checkpoint.
     pub number: i64,
+    /// The process that made the record: a marker is of one record only.
+    pub instance: String,
     /// Position of the checkpoint, as text.
     pub position: String,
     /// Snapshot of every sink table that has one: one consistent state of the whole database.
@@ -109,10 +109,21 @@ impl Record {
         }
     }
 
+    /// What says that the record's commits are made.
+    pub fn marker(&self, snapshots: BTreeMap<String, i64>) -> Marker {
+        Marker {
+            number: self.number,
+            instance: self.instance.clone(),
+            position: self.source.position.to_string(),
+            snapshots,
+        }
+    }
+
     /// The record that follows this one, with nothing to commit yet.
-    pub fn successor(&self, epoch: u64, created_ms: i64) -> Self {
+    pub fn successor(&self, instance: &str, epoch: u64, created_ms: i64) -> Self {
         Self {
             number: self.number + 1,
+            instance: instance.to_owned(),
             epoch,
             created_ms,
             commits: Vec::new(),

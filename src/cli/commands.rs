@@ -21,6 +21,10 @@ use crate::{
 /// `headwater run`.
 pub(super) fn run(args: &JobArgs, screen: Option<Screen>) -> ExitCode {
     with_job(&args.job, async |job| {
+        // Another instance explains most of what the checks would find.
+        if let Err(error) = job.wait_free().await {
+            return told(&job, &error);
+        }
         if !ready(&job).await {
             return ExitCode::Definite;
         }

@@ -85,6 +85,7 @@ impl Pipeline {
         let Beginning {
             record,
             snapshots,
+            floor,
             tables,
         } = beginning;
         let settings = WriteSettings {
@@ -104,7 +105,7 @@ impl Pipeline {
             .collect();
         Self {
             job: job.clone(),
-            gate: Arc::new(Gate::new(record.floor.clone())),
+            gate: Arc::new(Gate::new(floor)),
             sink,
             captured: Arc::new(Mutex::new(captured)),
             rounds: Rounds::default(),
@@ -212,7 +213,8 @@ impl Pipeline {
             for table in &self.record.tables {
                 let progress = status.tables.entry(table.source.clone()).or_default();
                 progress.read_rows = table.splits.iter().map(|split| split.rows).sum();
-                progress.done = table.splits.iter().all(|split| split.done);
+                progress.open_splits = table.splits.iter().filter(|split| !split.done).count();
+                progress.done = progress.open_splits == 0;
             }
         });
     }
@@ -284,15 +286,19 @@ impl Pipeline {
     }
 
     /// The record of a checkpoint at `barrier` and the files of the rounds that it includes.
-    fn successor(&self, barrier: &Barrier) -> Result<(Record, Vec<RoundFiles>)> {
-        let mut record = self.record.successor(self.record.epoch, clock::now_ms());
+    fn successor(&self, barrier: &Barrier) -> Result<(Record, Vec<Included>)> {
+        let mut record = {
+            let epoch = self.record.epoch;
+            self.record
+                .successor(&self.job.instance, epoch, clock::now_ms())
+        };
         record.source = barrier.state.clone();
         record.event_time_ms = barrier.event_time_ms.or(self.record.event_time_ms);
         record.next_sequence = self.next_sequence;
-        record.floor = None;
         let mut files = Vec::new();
         for id in self.gate.take_included() {
             let round = lock(&self.rounds)
+                .finished
                 .remove(&id)
                 .ok_or_else(|| JobError::Internal(format!("round {id} has no result")))?;
             for (name, messages) in round.files {
@@ -338,8 +344,8 @@ impl Pipeline {
         }
         self.sink.abandon().discard().await;
         let rounds = std::mem::take(&mut *lock(&self.rounds));
-        let files = rounds.into_values().flat_map(|round| round.files);
-        for (table, messages) in files {
+        let finished = rounds.finished.into_values().flat_map(|round| round.files);
+        for (table, messages) in finished.chain(rounds.open) {
             if let Some(table) = self.sink.table(&table) {
                 table.discard(&messages).await;
             }
@@ -347,8 +353,8 @@ impl Pipeline {
     }
 }
 
-/// Files of a round: source table, its sink table, and what to commit.
-type RoundFiles = (TableName, Option<Table>, Vec<CommitMessage>);
+/// Files of a round that a checkpoint includes: source table, its sink table, and what to commit.
+type Included = (TableName, Option<Table>, Vec<CommitMessage>);
 
 /// A checkpoint whose place is fixed.
 struct Preparing {
@@ -358,7 +364,7 @@ struct Preparing {
     snapshots: BTreeMap<String, i64>,
     /// Without its files.
     record: Record,
-    rounds: Vec<RoundFiles>,
+    rounds: Vec<Included>,
     flushing: Flushing,
     began: Instant,
 }

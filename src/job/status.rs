@@ -43,6 +43,8 @@ pub struct TableProgress {
     pub estimated_rows: u64,
     /// Rows read so far.
     pub read_rows: u64,
+    /// Splits that are not wholly read.
+    pub open_splits: usize,
     /// Everything has been read (and waits for its checkpoint at the most).
     pub done: bool,
 }

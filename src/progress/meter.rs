@@ -248,6 +248,7 @@ mod tests {
                     estimated_rows: *estimated_rows,
                     read_rows: *read_rows,
                     done: *done,
+                    ..TableProgress::default()
                 };
                 inner.tables.insert(TableName::new("d", *name), progress);
             }

@@ -22,7 +22,10 @@ pub struct Screen(MultiProgress);
 impl Screen {
     /// A screen on standard error; empty until progress is shown.
     pub fn new() -> Self {
-        Self(MultiProgress::with_draw_target(ProgressDrawTarget::stderr()))
+        // A frame sets many lines, one after another, and is drawn whole at its end: between that,
+        // hardly ever.
+        let target = ProgressDrawTarget::stderr_with_hz(1);
+        Self(MultiProgress::with_draw_target(target))
     }
 }
 
@@ -110,6 +113,7 @@ impl Foot {
             }
             (None, _) => remove(&self.screen, self.trouble.take()),
         }
+        self.checkpoint.force_draw();
     }
 
     fn show_tables(&mut self, tables: &[TableLine]) {
@@ -205,6 +209,7 @@ mod tests {
                         estimated_rows: 100,
                         read_rows: if number == 1 { 50 } else { 0 },
                         done,
+                        ..TableProgress::default()
                     };
                     inner
                         .tables

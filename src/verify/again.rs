@@ -102,7 +102,7 @@ pub(super) async fn look_again(
         let high = verifier.source.round_high().await?;
         let reached = |cut: &Cut| cut.record.source.position.is_at_or_after(&high);
         let cut = match verifier.wait_for(deadline, reached).await? {
-            Waited::Reached(cut) => cut,
+            Waited::Reached(cut) => *cut,
             Waited::JobEnded => {
                 outcome.job_ended = true;
                 break;
@@ -181,7 +181,7 @@ fn settle(table: &mut Open, a: &Values, b: &Values, lake: &Values, settled: &mut
 
 /// How waiting for a checkpoint ended.
 pub(super) enum Waited {
-    Reached(Cut),
+    Reached(Box<Cut>),
     JobEnded,
     TimedOut,
 }
@@ -197,7 +197,7 @@ impl Verifier<'_> {
         loop {
             let cut = self.newest().await?;
             if good(&cut) {
-                return Ok(Waited::Reached(cut));
+                return Ok(Waited::Reached(Box::new(cut)));
             }
             if Instant::now() >= deadline {
                 return Ok(Waited::TimedOut);
@@ -207,7 +207,7 @@ impl Verifier<'_> {
                 // It may have committed its last checkpoint in between.
                 let cut = self.newest().await?;
                 return Ok(match good(&cut) {
-                    true => Waited::Reached(cut),
+                    true => Waited::Reached(Box::new(cut)),
                     false => Waited::JobEnded,
                 });
             }

@@ -164,7 +164,7 @@ impl Verifier<'_> {
                 .wait_for(deadline, |cut| cut.record.snapshot_is_complete())
                 .await?
             {
-                Waited::Reached(cut) => cut,
+                Waited::Reached(cut) => *cut,
                 Waited::JobEnded | Waited::TimedOut => self.newest().await?,
             };
         }

@@ -116,9 +116,7 @@ fn value(out: &mut String, column: &Column, value: &Value) {
             };
             write!(out, "\"{}\"", base64(bytes)).unwrap();
         }
-        ("json", Value::Bytes(bytes)) => {
-            out.push_str(&quote(&compact(std::str::from_utf8(bytes).unwrap())))
-        }
+        ("json", Value::Bytes(bytes)) => out.push_str(&quote(std::str::from_utf8(bytes).unwrap())),
         ("set", Value::Bytes(bytes)) => {
             let text = std::str::from_utf8(bytes).unwrap();
             let labels: Vec<String> = text
@@ -144,21 +142,6 @@ fn clock(hour: u8, minute: u8, second: u8, micros: u32, digits: usize) -> String
     let mut text = format!("{hour:02}:{minute:02}:{second:02}.{micros:06}");
     text.truncate(if digits == 0 { 8 } else { 9 + digits });
     text
-}
-
-/// The server's JSON text without the blanks behind `:` and `,` (the job's default,
-/// `use.legacy.json.format`).
-fn compact(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    let (mut quoted, mut escaped) = (false, false);
-    for c in json.chars() {
-        if quoted || c != ' ' {
-            out.push(c);
-        }
-        quoted ^= c == '"' && !escaped;
-        escaped = c == '\\' && !escaped;
-    }
-    out
 }
 
 fn base64(bytes: &[u8]) -> String {

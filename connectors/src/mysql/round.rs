@@ -9,6 +9,7 @@ use super::{
     connect::{Identity, failed, query, query_first, shorten},
     gtid::GtidSet,
     tail::{LOST_ADVICE, PURGED_ADVICE},
+    versions,
 };
 use crate::{
     error::{Error, Result},
@@ -36,7 +37,7 @@ fn parse_set(text: &str) -> Result<GtidSet> {
 
 /// The end of the log: everything that can be read is before it.
 pub(super) async fn log_end(conn: &mut Conn, identity: &Identity) -> Result<MysqlPosition> {
-    let sql = identity.log_status_sql();
+    let sql = versions::show_log_status(identity.numbers);
     let row: Option<Row> = conn
         .query_first(sql)
         .await
@@ -174,7 +175,7 @@ async fn verify_set(conn: &mut Conn, set: &GtidSet) -> Result<()> {
     .await?;
     match row {
         Some((gone, purged)) if !gone.trim().is_empty() => Err(Error::definite(format!(
-            "MySQL no longer has the log that the job goes on from: wanted is what follows {set}, \
+            "MySQL has purged the log that the job goes on from: wanted is what follows {set}, \
              the oldest available is what follows {}; {} are gone",
             shorten(&purged, 300),
             shorten(&gone, 300)
@@ -209,7 +210,7 @@ async fn verify_file(conn: &mut Conn, identity: &Identity, position: &MysqlPosit
         .position(position)
         .advice(LOST_ADVICE)),
         None => Err(Error::definite(format!(
-            "MySQL no longer has the log that the job goes on from: wanted is {}:{}, the oldest \
+            "MySQL has purged the log that the job goes on from: wanted is {}:{}, the oldest \
              available is {}",
             position.file,
             position.offset,

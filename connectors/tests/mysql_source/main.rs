@@ -9,9 +9,11 @@
 )]
 
 mod checks;
+mod cuts;
 mod files;
 mod fold;
 mod purged;
+mod replica;
 mod rounds;
 mod server;
 mod start;

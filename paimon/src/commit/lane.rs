@@ -7,10 +7,10 @@
 use std::{cmp::Ordering, collections::HashMap};
 
 use crate::{
+    binary_row::compare_keys,
     data_file_meta::CommitMessage,
     data_type::DataType,
     manifest::{FileKind, ManifestEntry},
-    row_view::compare_keys,
     schema::Schema,
 };
 

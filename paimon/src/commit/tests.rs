@@ -4,9 +4,9 @@ use object_store::{ObjectStore, memory::InMemory, path::Path};
 
 use super::*;
 use crate::{
+    binary_row::{self, Value},
     data_file_meta::{DataFileMeta, SimpleStats},
     data_type::{DataField, DataType},
-    row_view::{Datum, serialize},
     schema::Schema,
     storage::faulty::{Fault, Faulty},
 };
@@ -50,8 +50,8 @@ async fn memory_table(options: &[(&str, &str)]) -> Table {
     table(Arc::new(InMemory::new()), schema(options)).await
 }
 
-pub(super) fn key(value: i64) -> Vec<u8> {
-    serialize(&[DataType::Int], &[Datum::Long(value)])
+pub(crate) fn key(value: i64) -> Vec<u8> {
+    binary_row::encode(&[Value::<&[u8]>::Int(value as i32)], &[DataType::Int]).unwrap()
 }
 
 pub(crate) fn file(name: &str, level: i32, keys: std::ops::RangeInclusive<i64>) -> DataFileMeta {
