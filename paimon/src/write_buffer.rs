@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Int8Array, Int64Array, RecordBatch};
-use arrow_row::{RowConverter, Rows, SortField};
+use arrow_row::{OwnedRow, RowConverter, Rows, SortField};
 use arrow_select::interleave::interleave;
 use futures::{StreamExt, stream};
 
@@ -63,6 +63,18 @@ impl Buffered {
             .and_then(|kinds| kinds.get(row))
             .copied()
             .unwrap_or(kind::INSERT)
+    }
+
+    /// Rows that stand one behind the other; nothing but kinds is copied.
+    fn rows_of(&self, offset: usize, length: usize) -> KeyValueBatch {
+        let slice = |column: &ArrayRef| column.slice(offset, length);
+        let first = self.first_sequence + offset as i64;
+        let kinds = (offset..offset + length).map(|row| self.kind(row));
+        KeyValueBatch {
+            columns: self.columns.iter().map(slice).collect(),
+            sequences: Int64Array::from_iter_values(first..first + length as i64),
+            kinds: Int8Array::from_iter_values(kinds),
+        }
     }
 }
 
@@ -155,7 +167,7 @@ impl WriteBuffer {
         let groups = group(&mut placement, &self.batches)?;
         let jobs = placement.places().iter().cloned().zip(groups);
         let jobs = jobs
-            .filter(|(_, rows)| !rows.is_empty())
+            .filter(|(_, rows)| !matches!(rows, Group::Some(rows) if rows.is_empty()))
             .map(|(place, rows)| {
                 let job = BucketFlush {
                     layout: self.layout.clone(),
@@ -215,11 +227,27 @@ pub(crate) fn messages(
         .collect()
 }
 
-/// The rows of each place, −U left out.
-fn group(placement: &mut Placement, batches: &[Buffered]) -> Result<Vec<Vec<RowAt>>> {
+/// Rows of one place, −U left out.
+enum Group {
+    /// All rows of all batches.
+    All,
+    Some(Vec<RowAt>),
+}
+
+/// The rows of each place.
+fn group(placement: &mut Placement, batches: &[Buffered]) -> Result<Vec<Group>> {
+    let has_befores = |batch: &Buffered| {
+        let kinds = batch.kinds.as_ref();
+        kinds.is_some_and(|kinds| kinds.contains(&kind::UPDATE_BEFORE))
+    };
     let mut groups: Vec<Vec<RowAt>> = Vec::new();
+    let mut is_all = !batches.iter().any(has_befores);
     for (at, batch) in batches.iter().enumerate() {
         let places = placement.place(&batch.columns)?;
+        is_all &= places.is_none();
+        if is_all {
+            continue;
+        }
         groups.resize_with(placement.places().len(), Vec::new);
         for row in 0..batch.rows {
             let place = places.as_ref().and_then(|places| places.get(row)).copied();
@@ -230,7 +258,10 @@ fn group(placement: &mut Placement, batches: &[Buffered]) -> Result<Vec<Vec<RowA
             }
         }
     }
-    Ok(groups)
+    Ok(match is_all {
+        true => vec![Group::All],
+        false => groups.into_iter().map(Group::Some).collect(),
+    })
 }
 
 /// The flush of one bucket.
@@ -241,11 +272,22 @@ struct BucketFlush {
 }
 
 impl BucketFlush {
-    async fn run(&self, folder: &str, rows: Vec<RowAt>) -> Result<Vec<DataFileMeta>> {
-        let winners = self.winners(rows)?;
+    async fn run(&self, folder: &str, rows: Group) -> Result<Vec<DataFileMeta>> {
         let mut writer =
             RollingWriter::new(&self.layout, folder.to_owned(), 0, self.target_file_bytes);
-        match self.write(&winners, &mut writer).await {
+        let written = match rows {
+            // The common case of inserts, and the cheap one.
+            Group::All if self.is_sorted()? => self.write_as_is(&mut writer).await,
+            Group::All => {
+                let winners = self.winners(self.all())?;
+                self.write(&winners, &mut writer).await
+            }
+            Group::Some(rows) => {
+                let winners = self.winners(rows)?;
+                self.write(&winners, &mut writer).await
+            }
+        };
+        match written {
             Ok(()) => writer.finish().await,
             Err(error) => {
                 writer.abort().await;
@@ -254,7 +296,62 @@ impl BucketFlush {
         }
     }
 
+    /// Every row of every batch.
+    fn all(&self) -> Vec<RowAt> {
+        let batches = self.batches.iter().enumerate();
+        batches
+            .flat_map(|(at, batch)| (0..batch.rows).map(move |row| (at, row)))
+            .collect()
+    }
+
+    /// Whether the rows stand in the order of their keys, each key once.
+    fn is_sorted(&self) -> Result<bool> {
+        let mut last: Option<OwnedRow> = None;
+        let mut converter: Option<RowConverter> = None;
+        for batch in self.batches.iter() {
+            let keys = self.layout.keys().iter();
+            let keys: Vec<ArrayRef> = keys
+                .filter_map(|at| batch.columns.get(*at).cloned())
+                .collect();
+            let converter = match &mut converter {
+                Some(converter) => converter,
+                None => converter.insert(key_converter(&keys)?),
+            };
+            let keys = converter.convert_columns(&keys)?;
+            let follows = match (&last, keys.iter().next()) {
+                (Some(last), Some(first)) => last.row() < first,
+                _ => true,
+            };
+            if !follows || !is_strictly_ascending(&keys) {
+                return Ok(false);
+            }
+            last = keys.iter().next_back().map(|key| key.owned()).or(last);
+        }
+        Ok(true)
+    }
+
+    async fn write_as_is(&self, writer: &mut RollingWriter) -> Result<()> {
+        let chunk_rows = self.chunk_rows();
+        for batch in self.batches.iter() {
+            let mut at = 0;
+            while at < batch.rows {
+                let length = chunk_rows.min(batch.rows - at);
+                writer.write(&batch.rows_of(at, length)).await?;
+                at += length;
+            }
+        }
+        Ok(())
+    }
+
     async fn write(&self, winners: &[RowAt], writer: &mut RollingWriter) -> Result<()> {
+        for chunk in winners.chunks(self.chunk_rows()) {
+            writer.write(&self.gather(chunk)?).await?;
+        }
+        Ok(())
+    }
+
+    /// Rows that are encoded at a time.
+    fn chunk_rows(&self) -> usize {
         let rows: usize = self.batches.iter().map(|batch| batch.rows).sum();
         let bytes: usize = self
             .batches
@@ -262,10 +359,7 @@ impl BucketFlush {
             .map(|batch| bytes_of(&batch.columns))
             .sum();
         let chunk_rows = CHUNK_BYTES / (bytes / rows.max(1)).max(1);
-        for chunk in winners.chunks(chunk_rows.clamp(1, CHUNK_ROWS_MAX)) {
-            writer.write(&self.gather(chunk)?).await?;
-        }
-        Ok(())
+        chunk_rows.clamp(1, CHUNK_ROWS_MAX)
     }
 
     fn sequence(&self, (at, row): RowAt) -> i64 {
@@ -321,27 +415,20 @@ impl BucketFlush {
     }
 
     fn gather(&self, rows: &[RowAt]) -> Result<KeyValueBatch> {
+        if let Some((batch, offset)) = self.run_of(rows) {
+            return Ok(batch.rows_of(offset, rows.len()));
+        }
         let sequences = rows.iter().map(|at| self.sequence(*at));
         let kinds = rows.iter().map(|(at, row)| {
             self.batches
                 .get(*at)
                 .map_or(kind::INSERT, |batch| batch.kind(*row))
         });
-        let columns = match self.run_of(rows) {
-            Some((batch, offset)) => batch
-                .columns
-                .iter()
-                .map(|column| column.slice(offset, rows.len()))
-                .collect(),
-            None => {
-                let columns = self.batches.first().map_or(0, |batch| batch.columns.len());
-                (0..columns)
-                    .map(|column| self.gather_column(column, rows))
-                    .collect::<Result<_>>()?
-            }
-        };
+        let columns = self.batches.first().map_or(0, |batch| batch.columns.len());
         Ok(KeyValueBatch {
-            columns,
+            columns: (0..columns)
+                .map(|column| self.gather_column(column, rows))
+                .collect::<Result<_>>()?,
             sequences: Int64Array::from_iter_values(sequences),
             kinds: Int8Array::from_iter_values(kinds),
         })
@@ -358,11 +445,15 @@ impl BucketFlush {
 
 /// Keys as bytes that compare as the format compares keys.
 pub(crate) fn key_rows(columns: &[ArrayRef]) -> Result<Rows> {
+    Ok(key_converter(columns)?.convert_columns(columns)?)
+}
+
+fn key_converter(columns: &[ArrayRef]) -> Result<RowConverter> {
     let fields = columns
         .iter()
         .map(|column| SortField::new(column.data_type().clone()))
         .collect();
-    Ok(RowConverter::new(fields)?.convert_columns(columns)?)
+    Ok(RowConverter::new(fields)?)
 }
 
 fn is_strictly_ascending(keys: &Rows) -> bool {

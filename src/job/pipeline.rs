@@ -12,7 +12,7 @@ use headwater_connectors::{
     ChangeBatch, TableName, TailItem,
     change::{Barrier, SchemaChange},
 };
-use headwater_paimon::{CommitMessage, WriteSettings};
+use headwater_paimon::{CommitMessage, Table, WriteSettings};
 use tokio::{
     sync::mpsc,
     task::{JoinHandle, JoinSet},
@@ -34,7 +34,7 @@ use crate::{
     clock,
     error::{JobError, Result},
     failpoint,
-    sink::{PreparedCheck, Sink},
+    sink::{Flushing, PreparedCheck, Sink},
 };
 
 /// Change batches between the tail and the sink: each holds a few MB at the most.
@@ -241,7 +241,7 @@ impl Pipeline {
         match item {
             TailItem::Rows(batch) => self.write(batch).await,
             TailItem::Schema(change) => self.follow(change).await,
-            TailItem::Barrier(barrier) => self.checkpoint(barrier).await,
+            TailItem::Barrier(barrier) => self.checkpoint(barrier),
         }
     }
 
@@ -266,43 +266,29 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Steps (a) here, (b) to (e) in a task beside the next rows.
-    async fn checkpoint(&mut self, barrier: Barrier) -> Result<()> {
+    /// Everything in a task beside the next rows; the barrier's place in them is fixed here.
+    fn checkpoint(&mut self, barrier: Barrier) -> Result<()> {
         if self.in_flight.is_some() {
             return Err(JobError::Internal("two checkpoints at once".to_owned()));
         }
         let began = Instant::now();
         self.is_last = self.closing.is_some();
-        let tail_files = self.sink.flush().await?;
-        let included = self.gate.take_included();
-        let record = self.successor(&barrier, included, tail_files)?;
-        failpoint::reach("after-flush");
-        let idle = record.commits.is_empty()
-            && record.tables == self.record.tables
-            && record.source == self.record.source;
-        let (job, snapshots) = (self.job.clone(), self.snapshots.clone());
-        let standing = self.record.clone();
-        self.in_flight = Some(tokio::spawn(async move {
-            match idle {
-                // Nothing moved: the old record stands.
-                true => Ok(Committed {
-                    record: standing,
-                    snapshots,
-                    max_sequence: None,
-                }),
-                false => make_durable(&job, record, snapshots, began).await,
-            }
-        }));
+        let (record, rounds) = self.successor(&barrier)?;
+        let preparing = Preparing {
+            job: self.job.clone(),
+            standing: self.record.clone(),
+            snapshots: self.snapshots.clone(),
+            record,
+            rounds,
+            flushing: self.sink.flush(),
+            began,
+        };
+        self.in_flight = Some(tokio::spawn(preparing.finish()));
         Ok(())
     }
 
-    /// The record of a checkpoint at `barrier`: chunk files stand before the tail's.
-    fn successor(
-        &self,
-        barrier: &Barrier,
-        included: Vec<u64>,
-        tail_files: Vec<(TableName, Vec<CommitMessage>)>,
-    ) -> Result<Record> {
+    /// The record of a checkpoint at `barrier` and the files of the rounds that it includes.
+    fn successor(&self, barrier: &Barrier) -> Result<(Record, Vec<Included>)> {
         let mut record = {
             let epoch = self.record.epoch;
             self.record
@@ -311,14 +297,15 @@ impl Pipeline {
         record.source = barrier.state.clone();
         record.event_time_ms = barrier.event_time_ms.or(self.record.event_time_ms);
         record.next_sequence = self.next_sequence;
-        let mut files: BTreeMap<TableName, Vec<CommitMessage>> = BTreeMap::new();
-        for id in included {
+        let mut files = Vec::new();
+        for id in self.gate.take_included() {
             let round = lock(&self.rounds)
                 .finished
                 .remove(&id)
                 .ok_or_else(|| JobError::Internal(format!("round {id} has no result")))?;
-            for (table, messages) in round.files {
-                files.entry(table).or_default().extend(messages);
+            for (name, messages) in round.files {
+                let table = self.sink.table(&name).cloned();
+                files.push((name, table, messages));
             }
             for progress in round.progress {
                 let table = record
@@ -334,20 +321,7 @@ impl Pipeline {
                 }
             }
         }
-        for (table, messages) in tail_files {
-            files.entry(table).or_default().extend(messages);
-        }
-        for table in &record.tables {
-            let Some(messages) = files.remove(&table.source) else {
-                continue;
-            };
-            record.commits.push(TableCommit {
-                sink: table.sink.clone(),
-                messages,
-            });
-        }
-        record.committed_before |= !record.commits.is_empty();
-        Ok(record)
+        Ok((record, files))
     }
 
     /// A checkpoint is done; says whether the job is.
@@ -374,15 +348,91 @@ impl Pipeline {
         if let Some(task) = self.in_flight.take() {
             let _ = task.await;
         }
+        self.sink.abandon().discard().await;
         let rounds = std::mem::take(&mut *lock(&self.rounds));
         let finished = rounds.finished.into_values().flat_map(|round| round.files);
-        let files = finished.chain(rounds.open);
-        for (table, messages) in files.chain(self.sink.take_flushed()) {
+        for (table, messages) in finished.chain(rounds.open) {
             if let Some(table) = self.sink.table(&table) {
                 table.discard(&messages).await;
             }
         }
     }
+}
+
+/// Files of a round that a checkpoint includes: source table, its sink table, and what to commit.
+type Included = (TableName, Option<Table>, Vec<CommitMessage>);
+
+/// A checkpoint whose place is fixed.
+struct Preparing {
+    job: Arc<Job>,
+    /// The record before.
+    standing: Record,
+    snapshots: BTreeMap<String, i64>,
+    /// Without its files.
+    record: Record,
+    rounds: Vec<Included>,
+    flushing: Flushing,
+    began: Instant,
+}
+
+impl Preparing {
+    /// Step (a), and the others when anything has moved.
+    async fn finish(mut self) -> Result<Committed> {
+        let tail_files = match self.flushing.finish().await {
+            Ok(files) => files,
+            Err(error) => {
+                // No record will name them: their splits are read again.
+                for (_, table, messages) in self.rounds {
+                    if let Some(table) = table {
+                        table.discard(&messages).await;
+                    }
+                }
+                return Err(error);
+            }
+        };
+        failpoint::reach("after-flush");
+        let round_files = self
+            .rounds
+            .into_iter()
+            .map(|(name, _, files)| (name, files));
+        self.record.commits = commits(&self.record, round_files.chain(tail_files));
+        self.record.committed_before |= !self.record.commits.is_empty();
+        if self.record.commits.is_empty()
+            && self.record.tables == self.standing.tables
+            && self.record.source == self.standing.source
+        {
+            // Nothing moved: the old record stands.
+            return Ok(Committed {
+                record: self.standing,
+                snapshots: self.snapshots,
+                max_sequence: None,
+            });
+        }
+        make_durable(&self.job, self.record, self.snapshots, self.began).await
+    }
+}
+
+/// What is to be committed of each table: its files in the order given, chunk files first.
+fn commits(
+    record: &Record,
+    given: impl Iterator<Item = (TableName, Vec<CommitMessage>)>,
+) -> Vec<TableCommit> {
+    let mut files: BTreeMap<TableName, Vec<CommitMessage>> = BTreeMap::new();
+    for (table, messages) in given {
+        files.entry(table).or_default().extend(messages);
+    }
+    record
+        .tables
+        .iter()
+        .filter_map(|table| {
+            Some(TableCommit {
+                sink: table.sink.clone(),
+                messages: files
+                    .remove(&table.source)
+                    .filter(|files| !files.is_empty())?,
+            })
+        })
+        .collect()
 }
 
 /// Steps (b) to (e).

@@ -68,9 +68,9 @@ impl Settings {
         }
     }
 
-    /// Bytes for buffers of tail rows.
+    /// Bytes for tail rows, those on their way into files included.
     pub fn tail_budget_bytes(&self) -> usize {
-        self.memory_bytes / 4
+        self.memory_bytes / 2
     }
 
     /// Bytes for one snapshot worker's writer.

@@ -1,35 +1,38 @@
 //! The lake's side of the job: which sink table a source table has, buffers of tail rows, and the
 //! commit of a checkpoint.
 //!
-//! Rows arrive as change batches and leave as data files that nobody sees ([`Sink::flush`]); a
-//! [`Committer`] makes the files of one checkpoint visible, table by table. When that happens is
+//! Rows arrive as change batches and leave as data files that nobody sees ([`Sink::flush`]), written
+//! in the background while the next rows come; a [`Committer`] makes the files of one checkpoint visible, table by table. When that happens is
 //! decided by the job.
 
 mod commit;
+mod flush;
 mod open;
 pub mod types;
 
 use std::collections::HashMap;
 
 pub use commit::{CommitContext, Committer, PreparedCheck, TablesCommitted};
-use futures::{StreamExt, TryStreamExt, stream};
+pub use flush::Flushing;
+use flush::{Flush, InFlight};
 use headwater_connectors::{ChangeBatch, RowKinds, TableName, change::SchemaChange};
-use headwater_paimon::{ColumnPlace, CommitMessage, DataField, Table, WriteBuffer, WriteSettings};
+use headwater_paimon::{ColumnPlace, DataField, Table, WriteBuffer, WriteSettings};
 pub use open::{OpenTable, SinkOptions, filled_error, open_existing, open_new};
 
 use crate::error::{JobError, Result};
-
-/// Tables flushed at the same time.
-const FLUSH_CONCURRENCY: usize = 2;
 
 /// Buffers of tail rows for every captured table, under one memory bound.
 #[derive(Debug)]
 pub struct Sink {
     tables: HashMap<TableName, Target>,
     settings: WriteSettings,
-    /// Bytes that all buffers together may hold.
+    /// Bytes of rows that may be in memory, those being written included.
     budget_bytes: usize,
+    /// Bytes in the buffers.
     buffered_bytes: usize,
+    /// Flushes that no checkpoint has taken yet, in the order in which they began.
+    flushes: Vec<Flush>,
+    in_flight: InFlight,
 }
 
 /// A captured table's place in the lake.
@@ -38,12 +41,11 @@ struct Target {
     table: Table,
     /// Made at the first row: most of ten thousand tables are quiet.
     buffer: Option<WriteBuffer>,
-    /// Files written and not yet handed to a checkpoint.
-    flushed: Vec<CommitMessage>,
 }
 
 impl Sink {
-    /// A sink for these tables whose buffers hold at most `budget_bytes` together.
+    /// A sink for these tables that holds at most `budget_bytes` of rows: half of it in buffers,
+    /// half on its way into files.
     pub fn new(
         tables: impl IntoIterator<Item = (TableName, Table)>,
         settings: WriteSettings,
@@ -52,7 +54,6 @@ impl Sink {
         let target = |table| Target {
             table,
             buffer: None,
-            flushed: Vec::new(),
         };
         Self {
             tables: tables
@@ -62,17 +63,22 @@ impl Sink {
             settings,
             budget_bytes,
             buffered_bytes: 0,
+            flushes: Vec::new(),
+            in_flight: InFlight::default(),
         }
     }
 
-    /// Takes rows; row i has sequence number `first_sequence + i`. Writes the largest buffers out
-    /// when all together are over the bound.
+    /// Takes rows; row i has sequence number `first_sequence + i`. Begins to write the largest
+    /// buffers out when all together are over their half of the bound, and waits while the whole
+    /// is over it. Where a flush fails, the next checkpoint says so.
     pub async fn write(&mut self, batch: &ChangeBatch, first_sequence: i64) -> Result<()> {
+        let settings = self.settings.clone();
         let target = self.target(&batch.table.name)?;
-        let buffer = target.buffer.take();
-        let mut buffer = match buffer {
+        let buffer = match &mut target.buffer {
             Some(buffer) => buffer,
-            None => WriteBuffer::new(target.table.clone(), self.settings.clone())?,
+            None => target
+                .buffer
+                .insert(WriteBuffer::new(target.table.clone(), settings)?),
         };
         let kinds = match &batch.kinds {
             RowKinds::Inserts => None,
@@ -80,57 +86,52 @@ impl Sink {
         };
         let before = buffer.buffered_bytes();
         let written = buffer.write(&batch.rows, kinds, first_sequence);
-        let after = buffer.buffered_bytes();
-        self.target(&batch.table.name)?.buffer = Some(buffer);
-        self.buffered_bytes = (self.buffered_bytes + after).saturating_sub(before);
+        let taken = buffer.buffered_bytes().saturating_sub(before);
+        self.buffered_bytes += taken;
         written?;
-        while self.buffered_bytes > self.budget_bytes {
-            self.flush_largest().await?;
-        }
+        while self.buffered_bytes > self.budget_bytes / 2 && self.flush_largest() {}
+        let room = self.budget_bytes.saturating_sub(self.buffered_bytes);
+        self.in_flight.wait_until_at_most(room).await;
         Ok(())
     }
 
-    /// Follows a schema change: what is buffered goes out under the old schema, then the sink
+    /// Follows a schema change: what is buffered goes out under the old schema, and the sink
     /// table gets the columns it does not have yet. A change that the sink already has is the same
     /// as done.
     pub async fn apply(&mut self, change: &SchemaChange) -> Result<Table> {
+        self.begin_flush(&change.table.name);
         let target = self.target(&change.table.name)?;
-        target.flush().await?;
         let added: Vec<(DataField, ColumnPlace<'_>)> = change
             .added
             .iter()
             .map(|(column, before)| (types::lake_field(column), behind(before.as_deref())))
             .collect();
         target.table = target.table.add_columns(&added).await?;
-        target.buffer = None;
-        let table = target.table.clone();
-        self.buffered_bytes = self.tables.values().map(Target::buffered_bytes).sum();
-        Ok(table)
+        Ok(target.table.clone())
     }
 
-    /// Writes everything buffered and gives the files of every table that has some, by source
-    /// table. They are durable and invisible.
-    pub async fn flush(&mut self) -> Result<Vec<(TableName, Vec<CommitMessage>)>> {
-        let dirty = self
+    /// Begins to write everything buffered; gives all flushes since the last call, for a
+    /// checkpoint to wait for.
+    pub fn flush(&mut self) -> Flushing {
+        let dirty: Vec<TableName> = self
             .tables
-            .values_mut()
-            .filter(|target| target.buffered_bytes() > 0);
-        stream::iter(dirty)
-            .map(Target::flush)
-            .buffer_unordered(FLUSH_CONCURRENCY)
-            .try_collect::<()>()
-            .await?;
-        self.buffered_bytes = 0;
-        Ok(self.take_flushed())
+            .iter()
+            .filter(|(_, target)| target.buffered_bytes() > 0)
+            .map(|(name, _)| name.clone())
+            .collect();
+        for table in dirty {
+            self.begin_flush(&table);
+        }
+        Flushing::new(std::mem::take(&mut self.flushes))
     }
 
-    /// Files that were written and not given to a checkpoint yet, by source table.
-    pub fn take_flushed(&mut self) -> Vec<(TableName, Vec<CommitMessage>)> {
-        self.tables
-            .iter_mut()
-            .filter(|(_, target)| !target.flushed.is_empty())
-            .map(|(name, target)| (name.clone(), std::mem::take(&mut target.flushed)))
-            .collect()
+    /// Forgets what is buffered; gives the flushes that no checkpoint has taken.
+    pub fn abandon(&mut self) -> Flushing {
+        for target in self.tables.values_mut() {
+            target.buffer = None;
+        }
+        self.buffered_bytes = 0;
+        Flushing::new(std::mem::take(&mut self.flushes))
     }
 
     /// The sink table of a source table, at its newest schema.
@@ -138,20 +139,35 @@ impl Sink {
         self.tables.get(name).map(|target| &target.table)
     }
 
-    async fn flush_largest(&mut self) -> Result<()> {
+    /// `false`: nothing is buffered.
+    fn flush_largest(&mut self) -> bool {
         let largest = self
             .tables
-            .values_mut()
-            .max_by_key(|target| target.buffered_bytes())
-            .filter(|target| target.buffered_bytes() > 0);
-        let Some(target) = largest else {
-            self.buffered_bytes = 0;
-            return Ok(());
+            .iter()
+            .max_by_key(|(_, target)| target.buffered_bytes())
+            .filter(|(_, target)| target.buffered_bytes() > 0);
+        match largest.map(|(name, _)| name.clone()) {
+            Some(name) => {
+                self.begin_flush(&name);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Begins to write what is buffered for a table, if anything.
+    fn begin_flush(&mut self, name: &TableName) {
+        let Some(target) = self.tables.get_mut(name) else {
+            return;
         };
-        let bytes = target.buffered_bytes();
-        target.flush().await?;
+        let Some(buffer) = target.buffer.take() else {
+            return;
+        };
+        let bytes = buffer.buffered_bytes();
         self.buffered_bytes = self.buffered_bytes.saturating_sub(bytes);
-        Ok(())
+        let table = target.table.clone();
+        self.flushes
+            .push(Flush::begin(name.clone(), table, buffer, &self.in_flight));
     }
 
     fn target(&mut self, name: &TableName) -> Result<&mut Target> {
@@ -169,12 +185,5 @@ fn behind(before: Option<&str>) -> ColumnPlace<'_> {
 impl Target {
     fn buffered_bytes(&self) -> usize {
         self.buffer.as_ref().map_or(0, WriteBuffer::buffered_bytes)
-    }
-
-    async fn flush(&mut self) -> Result<()> {
-        if let Some(buffer) = &mut self.buffer {
-            self.flushed.extend(buffer.flush().await?);
-        }
-        Ok(())
     }
 }

@@ -428,7 +428,9 @@ impl ColumnBuffer {
             _ => 0,
         };
         // One huge batch must not make every later one as large.
-        self.last = (self.rows.min(ROWS_AHEAD), bytes.min(BYTES_AHEAD));
+        // A little more than before: batches differ, and a vector that is too small doubles.
+        let ahead = |last: usize, most: usize| (last + last / 32 + 64).min(most);
+        self.last = (ahead(self.rows, ROWS_AHEAD), ahead(bytes, BYTES_AHEAD));
         self.rows = 0;
         let nulls = self.nulls.finish();
         Ok(match &mut self.values {

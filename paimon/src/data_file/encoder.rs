@@ -43,9 +43,10 @@ const NESTED_DEPTHS_MAX: i32 = 1 << 10;
 const SAMPLE_ROWS: usize = 1024;
 /// A dictionary pays when a value stands in so many rows.
 const REPEATS_MIN: usize = 4;
-/// Rows and bytes at which a column ends a page, and has a compressor from then on.
+/// Rows and bytes at which a column ends a page, and has a compressor from then on. A quarter of
+/// the format's usual page: a page and its compressed copy stay in the processor's cache.
 const PAGE_ROWS: usize = 20_000;
-const PAGE_BYTES: usize = 1 << 20;
+const PAGE_BYTES: usize = 256 << 10;
 /// About what a zstd compressor takes; there is one a column.
 const COMPRESSOR_BYTES: usize = 512 << 10;
 const NANOS_PER_DAY: i64 = 86_400_000_000_000;
@@ -413,6 +414,8 @@ impl Encoder {
             return Ok(());
         };
         self.open_rows = 0;
+        let bytes = open.iter().map(ColumnEncoder::encoded_bytes).sum();
+        self.file.inner_mut().0.reserve(bytes);
         let mut group = self.file.next_row_group()?;
         for encoder in open {
             match encoder {

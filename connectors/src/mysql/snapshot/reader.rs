@@ -7,7 +7,6 @@ use std::{
 
 use arrow_array::RecordBatch;
 use async_trait::async_trait;
-use futures::TryStreamExt;
 use mysql_async::{BinaryProtocol, Conn, QueryResult, Row, Value, prelude::Queryable};
 use tokio::sync::mpsc;
 
@@ -217,25 +216,22 @@ async fn read_chunk(
         stopped: false,
     };
     let mut key = Vec::with_capacity(walk.key.len());
-    {
-        let stream = result.stream::<Row>().await.map_err(lost)?;
-        let Some(mut stream) = stream else {
-            return Err(Error::definite("MySQL gives no rows for a SELECT"));
-        };
-        while let Some(mut row) = stream.try_next().await.map_err(lost)? {
-            walk.key_of(&mut row, &mut key);
-            builder.push(row)?;
-            read.rows += 1;
-            let waiting = builder.rows();
-            let full = waiting >= BATCH_ROWS
-                || (waiting.is_multiple_of(BYTES_EVERY) && builder.bytes() >= BATCH_BYTES);
-            if full {
-                read.last = Some(std::mem::take(&mut key));
-                out.send(builder.take()?).await.map_err(nobody)?;
-                if started.elapsed() > CHUNK_TIME_MAX {
-                    read.stopped = true;
-                    break;
-                }
+    if result.is_empty() {
+        return Err(Error::definite("MySQL gives no rows for a SELECT"));
+    }
+    while let Some(mut row) = result.next().await.map_err(lost)? {
+        walk.key_of(&mut row, &mut key);
+        builder.push(row)?;
+        read.rows += 1;
+        let waiting = builder.rows();
+        let full = waiting >= BATCH_ROWS
+            || (waiting.is_multiple_of(BYTES_EVERY) && builder.bytes() >= BATCH_BYTES);
+        if full {
+            read.last = Some(std::mem::take(&mut key));
+            out.send(builder.take()?).await.map_err(nobody)?;
+            if started.elapsed() > CHUNK_TIME_MAX {
+                read.stopped = true;
+                break;
             }
         }
     }
