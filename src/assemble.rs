@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use headwater_connectors::mysql::{
-    MysqlOptions, MysqlSource,
+    MysqlOptions, MysqlSource, replica_uuid,
     options::{Password, ServerIds, Startup as MysqlStartup, TableFilter, TypeOptions},
 };
 use headwater_paimon::Catalog;
@@ -67,6 +67,7 @@ fn mysql_options(file: &JobFile) -> Result<MysqlOptions> {
             Some((first, last)) => ServerIds::Range(first..=last),
             None => ServerIds::Random,
         },
+        replica_uuid: replica_uuid(&who(file)),
         startup: match source.startup_mode {
             StartupMode::Initial => MysqlStartup::Initial,
             StartupMode::Snapshot => MysqlStartup::Snapshot,
@@ -88,6 +89,13 @@ fn mysql_options(file: &JobFile) -> Result<MysqlOptions> {
         accept_foreign_key_cascades: source.accept_foreign_key_cascades,
         ..MysqlOptions::new(&source.hostname, source.port, &source.username)
     })
+}
+
+/// What tells the job from every other, and is the same in each of its runs.
+fn who(file: &JobFile) -> String {
+    let folder = file.state_path();
+    let folder = std::path::absolute(&folder).unwrap_or(folder);
+    format!("{}\n{}", file.name, folder.display())
 }
 
 fn state(file: &JobFile) -> Result<StateStore> {

@@ -103,6 +103,7 @@ async fn state(job: &Job) -> Check {
 }
 
 async fn state_found(job: &Job) -> Result<(String, Option<Lease>)> {
+    job.state.probe().await?;
     let holder = Lease::read(&job.state).await?.filter(Lease::may_be_held);
     let found = match job.state.newest().await? {
         None => "no checkpoint yet: the job starts from nothing".to_owned(),

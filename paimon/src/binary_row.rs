@@ -15,6 +15,8 @@
 //! Source: `BinaryRow`, `AbstractBinaryWriter`, `SerializationUtils` of `paimon-common`; checked
 //! against rows serialized by Java Paimon 1.4.2 (`tests/data/binary_rows.jsonl`).
 
+use std::cmp::Ordering;
+
 use arrow_array::ArrayRef;
 
 use crate::{
@@ -23,8 +25,11 @@ use crate::{
 };
 
 mod column;
+mod view;
 
 pub(crate) use column::{Column, timestamp};
+pub use view::decode;
+pub(crate) use view::{RowView, compare_keys};
 
 /// Most digits of a decimal that fits the fixed part.
 const COMPACT_DECIMAL_DIGITS_MAX: u8 = 18;
@@ -35,9 +40,10 @@ const INLINE_BYTES_MAX: usize = 7;
 /// Bytes of the arity in front of a serialized row.
 const ARITY_BYTES: usize = 4;
 
-/// A value of one field. `Null` aside, which one it is follows from the field's type.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+/// A value of one field, whose bytes are its own or, with `B` a slice, stand in the row. `Null`
+/// aside, which one it is follows from the field's type.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Value<B = Vec<u8>> {
     /// NULL
     Null,
     /// BOOLEAN
@@ -57,7 +63,7 @@ pub enum Value {
     /// DECIMAL, its digits without the point
     Decimal(i128),
     /// CHAR, VARCHAR and STRING in UTF-8; BINARY, VARBINARY and BYTES
-    Bytes(Vec<u8>),
+    Bytes(B),
     /// Timestamps of both kinds
     Timestamp {
         /// Milliseconds since the epoch, rounded down.
@@ -65,6 +71,52 @@ pub enum Value {
         /// Nanoseconds within the millisecond.
         nanos: i32,
     },
+}
+
+impl<B: AsRef<[u8]>> Value<B> {
+    /// The order of values of one type, as in keys: NULL first, bytes unsigned; floats as Java
+    /// orders them, -0 below 0 and NaN last.
+    pub fn compare(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Null, Self::Null) => Ordering::Equal,
+            (Self::Null, _) => Ordering::Less,
+            (_, Self::Null) => Ordering::Greater,
+            (Self::Boolean(a), Self::Boolean(b)) => a.cmp(b),
+            (Self::TinyInt(a), Self::TinyInt(b)) => a.cmp(b),
+            (Self::SmallInt(a), Self::SmallInt(b)) => a.cmp(b),
+            (Self::Int(a), Self::Int(b)) => a.cmp(b),
+            (Self::BigInt(a), Self::BigInt(b)) => a.cmp(b),
+            (Self::Float(a), Self::Float(b)) => order_f32(a, b),
+            (Self::Double(a), Self::Double(b)) => order_f64(a, b),
+            (Self::Decimal(a), Self::Decimal(b)) => a.cmp(b),
+            (Self::Bytes(a), Self::Bytes(b)) => a.as_ref().cmp(b.as_ref()),
+            (
+                Self::Timestamp { millis, nanos },
+                Self::Timestamp {
+                    millis: other_millis,
+                    nanos: other_nanos,
+                },
+            ) => (millis, nanos).cmp(&(other_millis, other_nanos)),
+            // Values of one column have one type.
+            _ => Ordering::Equal,
+        }
+    }
+}
+
+/// The order of FLOAT.
+pub(crate) fn order_f32(left: &f32, right: &f32) -> Ordering {
+    match (left.is_nan(), right.is_nan()) {
+        (false, false) => left.total_cmp(right),
+        (left, right) => left.cmp(&right),
+    }
+}
+
+/// The order of DOUBLE.
+pub(crate) fn order_f64(left: &f64, right: &f64) -> Ordering {
+    match (left.is_nan(), right.is_nan()) {
+        (false, false) => left.total_cmp(right),
+        (left, right) => left.cmp(&right),
+    }
 }
 
 /// Writes one row after the other into one buffer.
@@ -185,7 +237,12 @@ impl BinaryRowWriter {
     }
 
     /// Sets a field. A value that is not of the type is an error.
-    pub fn set(&mut self, position: usize, value: &Value, data_type: &DataType) -> Result<()> {
+    pub fn set<B: AsRef<[u8]> + std::fmt::Debug>(
+        &mut self,
+        position: usize,
+        value: &Value<B>,
+        data_type: &DataType,
+    ) -> Result<()> {
         if position >= self.arity {
             return Err(Error::Internal(format!("no field {position} in the row")));
         }
@@ -227,7 +284,7 @@ impl BinaryRowWriter {
                 | DataType::Binary(_)
                 | DataType::VarBinary(_)
                 | DataType::Bytes,
-            ) => self.set_bytes(position, bytes),
+            ) => self.set_bytes(position, bytes.as_ref()),
             (
                 Value::Timestamp { millis, nanos },
                 DataType::Timestamp(digits) | DataType::TimestampLtz(digits),
@@ -247,7 +304,10 @@ impl BinaryRowWriter {
 }
 
 /// Serializes values (with the arity prefix).
-pub fn encode(values: &[Value], types: &[DataType]) -> Result<Vec<u8>> {
+pub fn encode<B: AsRef<[u8]> + std::fmt::Debug>(
+    values: &[Value<B>],
+    types: &[DataType],
+) -> Result<Vec<u8>> {
     let mut writer = BinaryRowWriter::new(types.len());
     if values.len() != types.len() {
         return Err(Error::Internal("as many values as types, please".into()));
@@ -256,100 +316,6 @@ pub fn encode(values: &[Value], types: &[DataType]) -> Result<Vec<u8>> {
         writer.set(position, value, data_type)?;
     }
     Ok(writer.bytes)
-}
-
-/// Reads a serialized row (with the arity prefix). Bytes that are not such a row give the reason.
-pub fn decode(bytes: &[u8], types: &[DataType]) -> Result<Vec<Value>, String> {
-    let (arity, row) = bytes
-        .split_at_checked(ARITY_BYTES)
-        .ok_or("shorter than its arity")?;
-    let arity = u32::from_be_bytes(arity.try_into().map_err(|_| "no arity")?) as usize;
-    if arity != types.len() {
-        return Err(format!("{arity} fields, {} expected", types.len()));
-    }
-    let fixed_at = null_part_bytes(arity);
-    types
-        .iter()
-        .enumerate()
-        .map(|(position, data_type)| {
-            let bit = position + 8;
-            let nulls = row.get(bit / 8).ok_or("no null bits")?;
-            if nulls & (1 << (bit % 8)) != 0 {
-                return Ok(Value::Null);
-            }
-            let at = fixed_at + 8 * position;
-            let word = row.get(at..at + 8).ok_or("shorter than its fields")?;
-            let word: [u8; 8] = word.try_into().map_err(|_| "no word")?;
-            decode_field(row, word, data_type)
-        })
-        .collect()
-}
-
-fn decode_field(row: &[u8], word: [u8; 8], data_type: &DataType) -> Result<Value, String> {
-    let long = i64::from_le_bytes(word);
-    let low = long as u32;
-    let offset = (long as u64 >> 32) as usize;
-    let variable = |bytes: usize| {
-        row.get(offset..)
-            .and_then(|rest| rest.get(..bytes))
-            .ok_or_else(|| "a field reaches beyond the row".to_owned())
-    };
-    Ok(match data_type {
-        DataType::Boolean => Value::Boolean(long as u8 != 0),
-        DataType::TinyInt => Value::TinyInt(long as i8),
-        DataType::SmallInt => Value::SmallInt(long as i16),
-        DataType::Int | DataType::Date | DataType::Time(_) => Value::Int(long as i32),
-        DataType::BigInt => Value::BigInt(long),
-        DataType::Float => Value::Float(f32::from_bits(low)),
-        DataType::Double => Value::Double(f64::from_bits(long as u64)),
-        DataType::Decimal(precision, _) if *precision <= COMPACT_DECIMAL_DIGITS_MAX => {
-            Value::Decimal(i128::from(long))
-        }
-        DataType::Decimal(..) => {
-            let bytes = variable(low as usize)?;
-            if bytes.is_empty() || bytes.len() > 16 {
-                return Err(format!("a decimal of {} bytes", bytes.len()));
-            }
-            let negative = bytes.first().is_some_and(|first| first & 0x80 != 0);
-            let start = if negative { -1 } else { 0 };
-            Value::Decimal(
-                bytes
-                    .iter()
-                    .fold(start, |digits, byte| (digits << 8) | i128::from(*byte)),
-            )
-        }
-        DataType::Char(_)
-        | DataType::VarChar(_)
-        | DataType::String
-        | DataType::Binary(_)
-        | DataType::VarBinary(_)
-        | DataType::Bytes => {
-            let [.., mark] = word;
-            if mark & 0x80 != 0 {
-                let inline = word.get(..usize::from(mark & 0x7f));
-                let inline = inline.filter(|bytes| bytes.len() <= INLINE_BYTES_MAX);
-                Value::Bytes(inline.ok_or("more than 7 bytes inline")?.to_vec())
-            } else {
-                Value::Bytes(variable(low as usize)?.to_vec())
-            }
-        }
-        DataType::Timestamp(digits) | DataType::TimestampLtz(digits)
-            if *digits <= COMPACT_TIMESTAMP_DIGITS_MAX =>
-        {
-            Value::Timestamp {
-                millis: long,
-                nanos: 0,
-            }
-        }
-        DataType::Timestamp(_) | DataType::TimestampLtz(_) => {
-            let millis = variable(8)?.try_into().map_err(|_| "no timestamp")?;
-            Value::Timestamp {
-                millis: i64::from_le_bytes(millis),
-                nanos: low as i32,
-            }
-        }
-        DataType::Array(_) => return Err("arrays are not read".into()),
-    })
 }
 
 /// Bytes of the header and the null bits.

@@ -2,18 +2,20 @@
 //!
 //! Source: `org.apache.paimon.utils.PartitionPathUtils`, `InternalRowPartitionComputer`.
 
-use std::fmt::Write as _;
-
 use object_store::path::Path;
 
 use crate::{
+    binary_row::{RowView, Value, decode, encode},
     data_file_meta::{CommitMessage, DataFileMeta, SimpleStats},
     data_type::DataType,
     error::{Error, Result},
-    row_view::{Datum, RowView, serialize},
     schema::Schema,
     table::Table,
 };
+
+mod folder_name;
+
+pub(crate) use folder_name::has_folder_name;
 
 /// Folder name of NULL and of the empty text, unless option `partition.default-name` says another.
 const DEFAULT_NAME: &str = "__DEFAULT_PARTITION__";
@@ -93,50 +95,32 @@ impl Table {
     fn partition_folders(&self, partition: &[u8]) -> Result<Vec<String>> {
         let schema = self.schema();
         let types = types(schema);
-        let damaged = || Error::Corrupt {
+        let values = decode(partition, &types).map_err(|reason| Error::Corrupt {
             path: self.path().to_string(),
-            message: "a partition in its manifests does not fit its schema".into(),
-        };
-        let row = RowView::new(partition, types.len()).ok_or_else(damaged)?;
+            message: format!("a partition in its manifests does not fit its schema: {reason}"),
+        })?;
         let default = schema
             .options
             .get("partition.default-name")
             .map_or(DEFAULT_NAME, String::as_str);
-        let legacy = schema
-            .options
-            .get("partition.legacy-name")
-            .is_none_or(|value| value != "false");
+        let style = folder_name::Style::of(schema);
         schema
             .partition_keys
             .iter()
-            .zip(&types)
-            .enumerate()
-            .map(|(field, (key, data_type))| {
-                let datum = row.datum(field, data_type).ok_or_else(damaged)?;
-                let value = text(&datum, data_type, legacy)?;
-                let value = value
-                    .filter(|value| !value.trim().is_empty())
+            .zip(types.iter().zip(&values))
+            .map(|(key, (data_type, value))| {
+                let name = style.name(value, data_type)?;
+                let name = name
+                    .filter(|name| !name.trim().is_empty())
                     .unwrap_or_else(|| default.to_owned());
-                Ok(format!("{}={}", escape(key), escape(&value)))
+                Ok(format!(
+                    "{}={}",
+                    folder_name::escape(key),
+                    folder_name::escape(&name)
+                ))
             })
             .collect()
     }
-}
-
-/// Whether a column of this type can be a partition column; see [`text`].
-pub(crate) fn has_folder_name(data_type: &DataType) -> bool {
-    matches!(
-        data_type,
-        DataType::Boolean
-            | DataType::TinyInt
-            | DataType::SmallInt
-            | DataType::Int
-            | DataType::BigInt
-            | DataType::Date
-            | DataType::Char(_)
-            | DataType::VarChar(_)
-            | DataType::String
-    )
 }
 
 /// A segment as it is: `Path::join` would encode what is not ASCII, and percent signs once more.
@@ -146,103 +130,40 @@ pub(crate) fn segment(path: Path, name: &str) -> Result<Path> {
     Ok(path.join(part))
 }
 
-fn text(datum: &Datum<'_>, data_type: &DataType, legacy: bool) -> Result<Option<String>> {
-    Ok(Some(match (datum, data_type) {
-        (Datum::Null, _) => return Ok(None),
-        (Datum::Boolean(value), _) => value.to_string(),
-        (
-            Datum::Long(value),
-            DataType::TinyInt | DataType::SmallInt | DataType::Int | DataType::BigInt,
-        ) => value.to_string(),
-        (Datum::Long(days), DataType::Date) if legacy => days.to_string(),
-        (Datum::Long(days), DataType::Date) => {
-            let date = i32::try_from(*days).ok().and_then(|days| {
-                jiff::civil::date(1970, 1, 1)
-                    .checked_add(jiff::Span::new().try_days(days).ok()?)
-                    .ok()
-            });
-            date.ok_or_else(|| Error::Unsupported(format!("partition of day {days}")))?
-                .to_string()
-        }
-        (Datum::Bytes(bytes), DataType::Char(_) | DataType::VarChar(_) | DataType::String) => {
-            String::from_utf8_lossy(bytes).into_owned()
-        }
-        (_, other) => {
-            return Err(Error::Unsupported(format!(
-                "a partition column of type {other}"
-            )));
-        }
-    }))
-}
-
-/// Characters that the format (and Hive) write as `%XX`.
-fn escape(value: &str) -> String {
-    let mut escaped = String::with_capacity(value.len());
-    for character in value.chars() {
-        let special = matches!(
-            character,
-            '\u{1}'
-                ..='\u{1f}'
-                    | '"'
-                    | '#'
-                    | '%'
-                    | '\''
-                    | '*'
-                    | '/'
-                    | ':'
-                    | '='
-                    | '?'
-                    | '\\'
-                    | '\u{7f}'
-                    | '{'
-                    | '}'
-                    | '['
-                    | ']'
-                    | '^'
-        );
-        if special {
-            // Writing to a String can't fail.
-            let _ = write!(escaped, "%{:02X}", u32::from(character));
-        } else {
-            escaped.push(character);
-        }
-    }
-    escaped
-}
-
 /// Statistics of the partition columns over the partitions of a manifest's entries.
 pub(crate) fn stats<'a>(
     schema: &Schema,
     partitions: impl Iterator<Item = &'a [u8]>,
 ) -> Result<SimpleStats> {
     let types = types(schema);
-    let mut min = vec![Datum::Null; types.len()];
-    let mut max = vec![Datum::Null; types.len()];
+    let mut min = vec![Value::<&[u8]>::Null; types.len()];
+    let mut max = min.clone();
     let mut nulls = vec![Some(0i64); types.len()];
+    let misfit = |reason: String| {
+        Error::Internal(format!(
+            "a partition that does not fit the table's schema: {reason}"
+        ))
+    };
     for partition in partitions {
-        let row = RowView::new(partition, types.len());
+        let row = RowView::new(partition, types.len()).map_err(misfit)?;
         let columns = min.iter_mut().zip(&mut max).zip(&mut nulls);
         for (field, (data_type, ((min, max), nulls))) in types.iter().zip(columns).enumerate() {
-            let datum = row
-                .and_then(|row| row.datum(field, data_type))
-                .ok_or_else(|| {
-                    Error::Internal("a partition that does not fit the table's schema".into())
-                })?;
-            if datum == Datum::Null {
+            let value = row.value(field, data_type).map_err(misfit)?;
+            if value == Value::Null {
                 *nulls = nulls.map(|count| count + 1);
                 continue;
             }
-            if *min == Datum::Null || datum.compare(min).is_lt() {
-                *min = datum;
+            if *min == Value::Null || value.compare(min).is_lt() {
+                *min = value;
             }
-            if *max == Datum::Null || datum.compare(max).is_gt() {
-                *max = datum;
+            if *max == Value::Null || value.compare(max).is_gt() {
+                *max = value;
             }
         }
     }
     Ok(SimpleStats {
-        min_values: serialize(&types, &min),
-        max_values: serialize(&types, &max),
+        min_values: encode(&min, &types)?,
+        max_values: encode(&max, &types)?,
         null_counts: nulls,
     })
 }

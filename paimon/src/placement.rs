@@ -9,6 +9,7 @@ use crate::{
     bucket::BucketAssigner,
     data_type::DataType,
     error::{Error, Result},
+    partition,
     schema::Schema,
     table::Table,
 };
@@ -136,21 +137,13 @@ fn partition_columns(schema: &Schema) -> Result<Vec<(usize, DataType)>> {
                 Error::Unsupported(format!("partition key {name}, which is not a column"))
             })?;
             // Said now, not when the first row comes.
-            match field.data_type {
-                DataType::Boolean
-                | DataType::TinyInt
-                | DataType::SmallInt
-                | DataType::Int
-                | DataType::BigInt
-                | DataType::Date
-                | DataType::Char(_)
-                | DataType::VarChar(_)
-                | DataType::String => Ok((at, field.data_type.clone())),
-                _ => Err(Error::Unsupported(format!(
+            if !partition::has_folder_name(schema, &field.data_type) {
+                return Err(Error::Unsupported(format!(
                     "partition column {name} of type {}",
                     field.data_type
-                ))),
+                )));
             }
+            Ok((at, field.data_type.clone()))
         })
         .collect()
 }

@@ -49,7 +49,7 @@ impl Schema {
     /// # Errors
     /// [`Error::Unsupported`] with a text that says what is wrong: names that differ in case only,
     /// keys that are not columns, partition columns outside of the primary key, no fixed bucket
-    /// count.
+    /// count, options of [`Schema::unsupported_options`].
     pub fn create(
         fields: Vec<DataField>,
         primary_keys: Vec<String>,
@@ -136,7 +136,7 @@ impl Schema {
         for (_, key) in self.primary_keys.iter().filter_map(|key| self.field(key)) {
             let in_folder = self.partition_keys.contains(&key.name);
             if matches!(key.data_type, DataType::Array(_))
-                || in_folder && !partition::has_folder_name(&key.data_type)
+                || in_folder && !partition::has_folder_name(self, &key.data_type)
             {
                 return refuse(format!(
                     "{} column '{}' of type {}",
@@ -165,6 +165,7 @@ impl Schema {
                     .into(),
             );
         }
+        self.check_options()?;
         self.validate_bucket()
     }
 

@@ -15,7 +15,7 @@ use arrow_array::Array;
 use arrow_buffer::NullBuffer;
 
 use crate::{
-    binary_row::{self, Column, Value, timestamp},
+    binary_row::{self, Column, Value, order_f32, order_f64, timestamp},
     data_file_meta::SimpleStats,
     data_type::{DataField, DataType},
     error::{Error, Result},
@@ -115,10 +115,10 @@ impl FileStats {
             let Some((min, max)) = extremes_of(column) else {
                 continue;
             };
-            if stats.min == Value::Null || compare(&min, &stats.min).is_lt() {
+            if stats.min == Value::Null || min.compare(&stats.min).is_lt() {
                 stats.min = min;
             }
-            if stats.max == Value::Null || compare(&max, &stats.max).is_gt() {
+            if stats.max == Value::Null || max.compare(&stats.max).is_gt() {
                 stats.max = max;
             }
         }
@@ -255,43 +255,6 @@ impl Rows {
             max_values: binary_row::encode(&self.max, &self.types)?,
             null_counts: self.null_counts,
         })
-    }
-}
-
-/// The order of values of one type; NaN is the greatest, bytes are unsigned.
-fn compare(left: &Value, right: &Value) -> Ordering {
-    match (left, right) {
-        (Value::Boolean(left), Value::Boolean(right)) => left.cmp(right),
-        (Value::TinyInt(left), Value::TinyInt(right)) => left.cmp(right),
-        (Value::SmallInt(left), Value::SmallInt(right)) => left.cmp(right),
-        (Value::Int(left), Value::Int(right)) => left.cmp(right),
-        (Value::BigInt(left), Value::BigInt(right)) => left.cmp(right),
-        (Value::Float(left), Value::Float(right)) => order_f32(left, right),
-        (Value::Double(left), Value::Double(right)) => order_f64(left, right),
-        (Value::Decimal(left), Value::Decimal(right)) => left.cmp(right),
-        (Value::Bytes(left), Value::Bytes(right)) => left.cmp(right),
-        (
-            Value::Timestamp { millis, nanos },
-            Value::Timestamp {
-                millis: right_millis,
-                nanos: right_nanos,
-            },
-        ) => (millis, nanos).cmp(&(right_millis, right_nanos)),
-        _ => Ordering::Equal,
-    }
-}
-
-fn order_f32(left: &f32, right: &f32) -> Ordering {
-    match (left.is_nan(), right.is_nan()) {
-        (false, false) => left.total_cmp(right),
-        (left, right) => left.cmp(&right),
-    }
-}
-
-fn order_f64(left: &f64, right: &f64) -> Ordering {
-    match (left.is_nan(), right.is_nan()) {
-        (false, false) => left.total_cmp(right),
-        (left, right) => left.cmp(&right),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headwater_connectors::{Position, SourceState, Split, TableName};
+use headwater_connectors::{SourceState, Split, TableName};
 use headwater_paimon::CommitMessage;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,8 @@ pub struct Record {
     pub number: i64,
     /// Counts the instances that have taken the job over.
     pub epoch: u64,
+    /// The process that made the record: two never make the same one.
+    pub instance: String,
     /// The job's name.
     pub job: String,
     /// Commit user in every table: prefix, job, and an id born with this state.
@@ -32,10 +34,6 @@ pub struct Record {
     pub event_time_ms: Option<i64>,
     /// False while no table was ever committed: then the job may still start over.
     pub committed_before: bool,
-    /// No barrier may stand before this position: the schemas were read up to it. `None` once a
-    /// barrier has stood.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub floor: Option<Position>,
     /// Captured tables.
     pub tables: Vec<TableState>,
     /// What step (c) commits.
@@ -82,6 +80,8 @@ pub struct TableCommit {
 pub struct Marker {
     /// Number of the checkpoint.
     pub number: i64,
+    /// The process that made the record: a marker is of one record only.
+    pub instance: String,
     /// Position of the checkpoint, as text.
     pub position: String,
     /// Snapshot of every sink table that has one: one consistent state of the whole database.
@@ -109,14 +109,62 @@ impl Record {
         }
     }
 
+    /// What says that the record's commits are made.
+    pub fn marker(&self, snapshots: BTreeMap<String, i64>) -> Marker {
+        Marker {
+            number: self.number,
+            instance: self.instance.clone(),
+            position: self.source.position.to_string(),
+            snapshots,
+        }
+    }
+
     /// The record that follows this one, with nothing to commit yet.
-    pub fn successor(&self, epoch: u64, created_ms: i64) -> Self {
+    pub fn successor(&self, instance: &str, epoch: u64, created_ms: i64) -> Self {
         Self {
             number: self.number + 1,
+            instance: instance.to_owned(),
             epoch,
             created_ms,
             commits: Vec::new(),
             ..self.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+
+    use super::*;
+
+    /// Damaged records are errors or other records, never a panic. `HEADWATER_DAMAGE_SEED` gives a
+    /// seed again.
+    #[test]
+    fn damaged_records_do_no_harm() {
+        let good = r#"{"format":1,"number":7,"epoch":2,"job":"j","commit_user":"u","created_ms":1,
+"next_sequence":9,"event_time_ms":null,"committed_before":true,"tables":[{"source":{"database":"d",
+"table":"t"},"sink":{"database":"d","table":"t"},"snapshot_sequence":0,"last_commit":3,"splits":[]}],
+"commits":[{"sink":{"database":"d","table":"t"},"messages":[]}],"source":{"position":{}}}"#;
+        let given = std::env::var("HEADWATER_DAMAGE_SEED").ok();
+        let seed = given.map_or_else(rand::random, |seed| seed.parse().unwrap());
+        println!("HEADWATER_DAMAGE_SEED={seed}");
+        let mut rng = StdRng::seed_from_u64(seed);
+        for _ in 0..3000 {
+            let mut bytes = good.as_bytes().to_vec();
+            for _ in 0..rng.random_range(1..5) {
+                let at = rng.random_range(0..bytes.len());
+                match rng.random_range(0..3) {
+                    0 => bytes[at] = rng.random(),
+                    1 => bytes[at] = b"0123456789{}[]\",:-"[rng.random_range(0..18)],
+                    _ => bytes.truncate(at.max(1)),
+                }
+            }
+            if let Ok(mut record) = serde_json::from_slice::<Record>(&bytes) {
+                record.settle();
+                let _ = record.successor(1, 1).snapshot_is_complete();
+            }
+            let _ = serde_json::from_slice::<Marker>(&bytes);
         }
     }
 }

@@ -21,9 +21,13 @@ use serde::{Serialize, de::DeserializeOwned};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::record::{FORMAT, Marker, Record};
+use crate::clock;
 
 /// Values above this many bytes stand in a side file that records share.
 const SIDE_BYTES: usize = 16 * 1024;
+
+/// Side files that are younger than this are never deleted.
+const SIDE_AGE_MS: i64 = 10 * 60 * 1000;
 
 /// What can go wrong with the state.
 #[derive(Debug, thiserror::Error)]
@@ -41,14 +45,23 @@ pub enum StateError {
     },
     /// A record or marker is not what this program writes.
     #[error(
-        "checkpoint file {path} is damaged: {message}. Nothing was changed; restore the file, or \
-         move it away to go back to the checkpoint before it"
+        "checkpoint file {path} is damaged: {message}. Nothing was changed. Restore the file from a \
+         backup; without it, remove the job's state and its sink tables to start again"
     )]
     Damaged {
         /// The object.
         path: String,
         /// What is wrong.
         message: String,
+    },
+    /// The store overwrites where it is told to create only.
+    #[error(
+        "the store of the state folder {folder} does not honour conditional puts (put-if-absent): \
+         two instances could not be kept apart. Set state.path to a folder of a store that does"
+    )]
+    NoConditionalPut {
+        /// The state folder.
+        folder: String,
     },
     /// The store did not do what was asked.
     #[error("cannot {action} {path}: {source}")]
@@ -87,6 +100,22 @@ impl StateStore {
         &self.folder
     }
 
+    /// Whether the store can keep state: it must refuse to create an object that exists.
+    pub async fn probe(&self) -> Result<(), StateError> {
+        let path = self.path(&format!("probe-{}", uuid::Uuid::new_v4().simple()));
+        let create = || self.put(&path, Bytes::from_static(b"probe"), PutMode::Create);
+        let first = create().await;
+        let second = create().await;
+        let _ = self.store.delete(&path).await;
+        first.map_err(|source| self.failed("create", &path, source))?;
+        match second {
+            Err(object_store::Error::AlreadyExists { .. }) => Ok(()),
+            _ => Err(StateError::NoConditionalPut {
+                folder: self.folder.to_string(),
+            }),
+        }
+    }
+
     /// Numbers of all records, ascending.
     pub async fn numbers(&self) -> Result<Vec<i64>, StateError> {
         let mut numbers: Vec<i64> = self
@@ -108,8 +137,9 @@ impl StateStore {
             return Ok(None);
         };
         let record = self.record(number).await?;
-        let marker: Option<Marker> = self.read(&self.marker_path(number)).await?;
-        Ok(Some((record, marker.is_some())))
+        let marker = self.marker(number).await?;
+        let marked = marker.is_some_and(|marker| marker.instance == record.instance);
+        Ok(Some((record, marked)))
     }
 
     /// One record.
@@ -137,6 +167,10 @@ impl StateStore {
     /// Creates the record, then looks whether it counts: its predecessor must still be there.
     pub async fn create(&self, record: &Record) -> Result<(), StateError> {
         let path = self.record_path(record.number);
+        let marker = self.marker_path(record.number);
+        if self.exists(&marker).await? {
+            return Err(damaged(&marker, "it stands without its record"));
+        }
         let bytes = self.encode(record).await?;
         if !self.put_if_absent(&path, bytes).await? {
             return Err(self.fenced(record.number));
@@ -154,9 +188,13 @@ impl StateStore {
     pub async fn mark_committed(&self, marker: &Marker) -> Result<(), StateError> {
         let path = self.marker_path(marker.number);
         let bytes = to_json(&path, marker)?;
-        match self.put(&path, bytes, PutMode::Create).await {
-            Ok(()) | Err(object_store::Error::AlreadyExists { .. }) => Ok(()),
-            Err(source) => Err(self.failed("create", &path, source)),
+        match self.put_if_absent(&path, bytes).await? {
+            true => Ok(()),
+            // A successor has finished the record meanwhile, and may know of other snapshots.
+            false => match self.marker(marker.number).await? {
+                Some(found) if found.instance == marker.instance => Ok(()),
+                _ => Err(self.fenced(marker.number)),
+            },
         }
     }
 
@@ -185,16 +223,17 @@ impl StateStore {
         self.prune_sides(kept).await
     }
 
+    /// Young ones stay: a record that names one may be about to be created.
     async fn prune_sides(&self, kept: &[i64]) -> Result<(), StateError> {
+        let now_ms = clock::now_ms();
         let sides: Vec<Path> = self
             .store
             .list(Some(&self.folder))
             .try_filter_map(|object| async move {
-                let is_side = object
-                    .location
-                    .filename()
-                    .is_some_and(|name| name.starts_with("side-"));
-                Ok(is_side.then_some(object.location))
+                let name = object.location.filename().unwrap_or_default();
+                let age_ms = now_ms - object.last_modified.timestamp_millis();
+                let is_old_side = name.starts_with("side-") && age_ms > SIDE_AGE_MS;
+                Ok(is_old_side.then_some(object.location))
             })
             .try_collect()
             .await
@@ -379,6 +418,7 @@ mod tests {
             format: FORMAT,
             number,
             epoch,
+            instance: format!("i{epoch}"),
             job: "j".into(),
             commit_user: "u".into(),
             created_ms: number,
@@ -389,7 +429,6 @@ mod tests {
             next_sequence: 1,
             event_time_ms: None,
             committed_before: false,
-            floor: None,
             tables: vec![],
             commits: vec![],
         }
@@ -408,11 +447,8 @@ mod tests {
             state.newest().await.unwrap().unwrap(),
             (record(2, 1), false)
         );
-        let marker = Marker {
-            number: 2,
-            position: "p".into(),
-            snapshots: [("d.t".to_owned(), 4)].into(),
-        };
+        let marker = record(2, 1).marker([("d.t".to_owned(), 4)].into());
+        state.mark_committed(&marker).await.unwrap();
         state.mark_committed(&marker).await.unwrap();
         assert!(state.newest().await.unwrap().unwrap().1);
     }
@@ -437,6 +473,23 @@ mod tests {
         let late = state.create(&record(5, 0)).await;
         assert!(matches!(late, Err(StateError::Fenced { .. })));
         assert_eq!(state.numbers().await.unwrap(), [7, 8, 9]);
+    }
+
+    #[tokio::test]
+    async fn a_marker_is_of_one_record_only() {
+        let state = state();
+        let marker = record(1, 7).marker([].into());
+        state.mark_committed(&marker).await.unwrap();
+        let error = state.create(&record(1, 1)).await.unwrap_err().to_string();
+        assert!(error.contains("committed.json is damaged"), "{error}");
+        let other = record(1, 1).marker([].into());
+        let error = state.mark_committed(&other).await;
+        assert!(matches!(error, Err(StateError::Fenced { .. })));
+    }
+
+    #[tokio::test]
+    async fn the_store_is_probed() {
+        state().probe().await.unwrap();
     }
 
     #[tokio::test]

@@ -7,12 +7,12 @@ use std::{
 };
 
 use futures::{StreamExt, TryStreamExt, stream};
-use headwater_connectors::{TableName, TableSchema};
+use headwater_connectors::{Position, TableName, TableSchema};
 use headwater_paimon::Table;
 
 use super::{Job, settings::Startup};
 use crate::{
-    checkpoint::{Marker, Record, SplitState, TableState, record::FORMAT},
+    checkpoint::{Record, SplitState, TableState, record::FORMAT},
     clock,
     error::{JobError, Result},
     failpoint,
@@ -29,6 +29,8 @@ pub struct Beginning {
     pub record: Record,
     /// Snapshot of every sink table that the job has committed.
     pub snapshots: BTreeMap<String, i64>,
+    /// No barrier may stand before this: the schemas were read up to it.
+    pub floor: Option<Position>,
     /// Captured tables at the record's position, with their sink tables.
     pub tables: Vec<(Arc<TableSchema>, Table)>,
 }
@@ -69,6 +71,11 @@ pub async fn begin(job: &Job, epoch: &mut Option<u64>, start_over: bool) -> Resu
     job.source.verify_position(&record.source).await?;
     let tables = reopen(job, &record, &snapshots).await?;
     let record = take_over(job, epoch, record, &snapshots, &tables).await?;
+    // A later floor is as good: the one that the schemas need is not known to this server, maybe.
+    let floor = match record.committed_before {
+        true => None,
+        false => Some(job.source.round_high().await?),
+    };
     tracing::info!(
         checkpoint = record.number,
         position = %record.source.position,
@@ -82,17 +89,19 @@ pub async fn begin(job: &Job, epoch: &mut Option<u64>, start_over: bool) -> Resu
     Ok(Beginning {
         record,
         snapshots,
+        floor,
         tables,
     })
 }
 
-/// Steps (c) and (d) of a record: commits its tables and sets its marker.
+/// Steps (c) and (d) of a record: commits its tables and sets its marker. Gives the greatest
+/// sequence number seen in the tables.
 pub async fn finish(
     job: &Job,
     record: &Record,
     snapshots: &mut BTreeMap<String, i64>,
     check: PreparedCheck,
-) -> Result<()> {
+) -> Result<Option<i64>> {
     let last = record
         .tables
         .iter()
@@ -107,16 +116,12 @@ pub async fn finish(
         last: &last,
     };
     let committed = job.committer.commit(context, check).await?;
-    snapshots.extend(committed);
+    snapshots.extend(committed.snapshots);
     failpoint::reach("after-table-commits");
-    let marker = Marker {
-        number: record.number,
-        position: record.source.position.to_string(),
-        snapshots: snapshots.clone(),
-    };
+    let marker = record.marker(snapshots.clone());
     job.state.mark_committed(&marker).await?;
     failpoint::reach("after-marker");
-    Ok(())
+    Ok(committed.max_sequence)
 }
 
 /// The first record after this instance took the job: same state, higher epoch. From here on an
@@ -132,7 +137,8 @@ async fn take_over(
         return Ok(record);
     }
     let mine = record.epoch + 1;
-    let mut next = record.successor(mine, clock::now_ms());
+    let mut next = record.successor(&job.instance, mine, clock::now_ms());
+    refuse_foreign_rows(&record, tables)?;
     // Rows that someone else wrote meanwhile must not win over ours that come later.
     let highest = tables
         .iter()
@@ -143,13 +149,33 @@ async fn take_over(
         .max(highest.map_or(0, |highest| highest + 1));
     job.state.create(&next).await?;
     *epoch = Some(mine);
-    let marker = Marker {
-        number: next.number,
-        position: next.source.position.to_string(),
-        snapshots: snapshots.clone(),
-    };
+    let marker = next.marker(snapshots.clone());
     job.state.mark_committed(&marker).await?;
     Ok(next)
+}
+
+/// Snapshot rows that are still to come have the low sequence number with which their table was
+/// taken up: rows that someone else wrote meanwhile would hide them.
+fn refuse_foreign_rows(record: &Record, tables: &[(Arc<TableSchema>, OpenTable)]) -> Result<()> {
+    for (schema, open) in tables {
+        let reading = table_state(record, &schema.name)?
+            .splits
+            .iter()
+            .any(|split| !split.done);
+        let foreign = open
+            .max_sequence
+            .is_some_and(|highest| highest >= record.next_sequence);
+        if reading && foreign {
+            return Err(JobError::Definite(format!(
+                "table {}: someone else wrote rows into {} while its snapshot was under way; they \
+                 would hide rows that are still to be read. Remove the job's state and its sink \
+                 tables to start again, and let nobody else write until the snapshot is complete",
+                schema.name,
+                open.table.name()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Opens the tables of a record and compares them with what the job left behind.
@@ -182,11 +208,24 @@ async fn look_at_history(
     open: &OpenTable,
     last: Option<i64>,
 ) -> Result<()> {
+    let table = &open.table;
+    let newest = table.latest_snapshot().await?;
+    if let Some(newest) = &newest
+        && newest.commit_user == record.commit_user
+        && newest.commit_identifier > record.number
+    {
+        return Err(JobError::Definite(format!(
+            "table {}: it holds checkpoint {} of this job, and the newest record is {}: records \
+             were removed. Restore them; without them, remove the job's state and its sink tables \
+             to start again",
+            table.name(),
+            newest.commit_identifier,
+            record.number
+        )));
+    }
     let (Some(snapshot), Some(identifier)) = (last, state.last_commit) else {
         return Ok(());
     };
-    let table = &open.table;
-    let newest = table.latest_snapshot().await?;
     let newest_id = newest.as_ref().map_or(0, |newest| newest.id);
     let ours = table.snapshot(snapshot).await?;
     let replaced = ours.as_ref().is_some_and(|ours| {
@@ -298,6 +337,7 @@ async fn from_nothing(
         epoch: before
             .as_ref()
             .map_or(1, |before| before.epoch.max(epoch.unwrap_or(0) + 1)),
+        instance: job.instance.clone(),
         job: job.settings.name.clone(),
         commit_user: commit_user(job),
         created_ms: clock::now_ms(),
@@ -305,17 +345,12 @@ async fn from_nothing(
         next_sequence: snapshot_sequence + 1,
         event_time_ms: None,
         committed_before: false,
-        floor: Some(floor),
         tables,
         commits: Vec::new(),
     };
     job.state.create(&record).await?;
     *epoch = Some(record.epoch);
-    let marker = Marker {
-        number: record.number,
-        position: record.source.position.to_string(),
-        snapshots: BTreeMap::new(),
-    };
+    let marker = record.marker(BTreeMap::new());
     job.state.mark_committed(&marker).await?;
     tracing::info!(
         tables = record.tables.len(),
@@ -330,6 +365,7 @@ async fn from_nothing(
     Ok(Beginning {
         record,
         snapshots: BTreeMap::new(),
+        floor: Some(floor),
         tables,
     })
 }

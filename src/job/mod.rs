@@ -39,6 +39,8 @@ pub struct Job {
     pub state: StateStore,
     /// For people.
     pub status: Arc<Status>,
+    /// Names this process in what it writes.
+    pub instance: String,
 }
 
 /// How a job ended well.
@@ -68,6 +70,7 @@ impl Job {
             catalog,
             state,
             status: Arc::new(Status::default()),
+            instance: uuid::Uuid::new_v4().to_string(),
         })
     }
 
@@ -82,27 +85,31 @@ impl Job {
 
     /// Runs until `shutdown`, the end of a snapshot job, or an error that does not heal by itself.
     pub async fn run(self: &Arc<Self>, shutdown: CancellationToken) -> Result<Ended> {
+        let mut renewing = None;
+        let ended = self.run_leased(&mut renewing, &shutdown).await;
+        if let Some(renewing) = renewing {
+            renewing.release(self).await;
+        }
+        ended
+    }
+
+    async fn run_leased(
+        self: &Arc<Self>,
+        renewing: &mut Option<Renewing>,
+        shutdown: &CancellationToken,
+    ) -> Result<Ended> {
         let mut epoch = None;
-        let mut renewing: Option<Renewing> = None;
         let mut retry = Retry::new(self.settings.retry_max);
         let mut start_over = false;
         loop {
-            let ended = self
-                .attempt(&mut epoch, &mut renewing, start_over, &shutdown)
-                .await;
-            let error = match ended {
-                Ok(ended) => {
-                    if let Some(renewing) = renewing {
-                        renewing.release(self).await;
-                    }
-                    return Ok(ended);
-                }
+            let attempt = self.attempt(&mut epoch, renewing, start_over, shutdown);
+            let error = match attempt.await {
                 Err(error) if error.is_transient() && shutdown.is_cancelled() => {
                     tracing::warn!(%error, "no final checkpoint");
                     return Ok(Ended::StoppedWithoutCheckpoint);
                 }
                 Err(error) if error.is_transient() => error,
-                Err(error) => return Err(error),
+                ended => return ended,
             };
             start_over = matches!(&error, JobError::Source(error) if error.starts_over());
             self.status.update(|status| {

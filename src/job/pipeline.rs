@@ -78,6 +78,8 @@ struct Pipeline {
 struct Committed {
     record: Record,
     snapshots: BTreeMap<String, i64>,
+    /// Greatest sequence number seen in the tables that were committed.
+    max_sequence: Option<i64>,
 }
 
 impl Pipeline {
@@ -85,6 +87,7 @@ impl Pipeline {
         let Beginning {
             record,
             snapshots,
+            floor,
             tables,
         } = beginning;
         let settings = WriteSettings {
@@ -104,7 +107,7 @@ impl Pipeline {
             .collect();
         Self {
             job: job.clone(),
-            gate: Arc::new(Gate::new(record.floor.clone())),
+            gate: Arc::new(Gate::new(floor)),
             sink,
             captured: Arc::new(Mutex::new(captured)),
             rounds: Rounds::default(),
@@ -285,6 +288,7 @@ impl Pipeline {
                 true => Ok(Committed {
                     record: standing,
                     snapshots,
+                    max_sequence: None,
                 }),
                 false => make_durable(&job, record, snapshots, began).await,
             }
@@ -299,14 +303,18 @@ impl Pipeline {
         included: Vec<u64>,
         tail_files: Vec<(TableName, Vec<CommitMessage>)>,
     ) -> Result<Record> {
-        let mut record = self.record.successor(self.record.epoch, clock::now_ms());
+        let mut record = {
+            let epoch = self.record.epoch;
+            self.record
+                .successor(&self.job.instance, epoch, clock::now_ms())
+        };
         record.source = barrier.state.clone();
         record.event_time_ms = barrier.event_time_ms.or(self.record.event_time_ms);
         record.next_sequence = self.next_sequence;
-        record.floor = None;
         let mut files: BTreeMap<TableName, Vec<CommitMessage>> = BTreeMap::new();
         for id in included {
             let round = lock(&self.rounds)
+                .finished
                 .remove(&id)
                 .ok_or_else(|| JobError::Internal(format!("round {id} has no result")))?;
             for (table, messages) in round.files {
@@ -346,6 +354,10 @@ impl Pipeline {
     fn committed(&mut self, committed: Committed) -> Option<Ended> {
         self.record = committed.record;
         self.snapshots = committed.snapshots;
+        // Rows that someone else wrote meanwhile must not win over ours that come later.
+        if let Some(highest) = committed.max_sequence {
+            self.next_sequence = self.next_sequence.max(highest.saturating_add(1));
+        }
         self.gate.finished();
         if self.is_last {
             // Rounds that were under way at the shutdown are read again by the next run.
@@ -363,7 +375,8 @@ impl Pipeline {
             let _ = task.await;
         }
         let rounds = std::mem::take(&mut *lock(&self.rounds));
-        let files = rounds.into_values().flat_map(|round| round.files);
+        let finished = rounds.finished.into_values().flat_map(|round| round.files);
+        let files = finished.chain(rounds.open);
         for (table, messages) in files.chain(self.sink.take_flushed()) {
             if let Some(table) = self.sink.table(&table) {
                 table.discard(&messages).await;
@@ -381,7 +394,7 @@ async fn make_durable(
 ) -> Result<Committed> {
     job.state.create(&record).await?;
     failpoint::reach("after-record");
-    begin::finish(job, &record, &mut snapshots, PreparedCheck::Fresh).await?;
+    let max_sequence = begin::finish(job, &record, &mut snapshots, PreparedCheck::Fresh).await?;
     job.source.confirm(&record.source.position).await?;
     job.state.prune(job.settings.retained).await?;
     let files = record
@@ -408,7 +421,11 @@ async fn make_durable(
     );
     job.status.committed(progress, files);
     record.settle();
-    Ok(Committed { record, snapshots })
+    Ok(Committed {
+        record,
+        snapshots,
+        max_sequence,
+    })
 }
 
 /// Waits for the checkpoint under way; for ever when there is none.

@@ -12,7 +12,7 @@ use std::{
 };
 
 use arrow_array::RecordBatch;
-use headwater_connectors::{ChunkEnd, ChunkReader, Source, TableName, TableSchema};
+use headwater_connectors::{ChunkEnd, ChunkReader, Position, Source, TableName, TableSchema};
 use headwater_paimon::{BulkWriter, CommitMessage, Table, WriteSettings};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -22,6 +22,11 @@ use crate::{
     checkpoint::SplitState,
     error::{JobError, Result},
 };
+
+/// How long barriers are held back for a round to get its L.
+const LOW_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a barrier may pass after that.
+const LOW_PAUSE: Duration = Duration::from_millis(500);
 
 /// Captured tables as the job sees them now: schema at the source and table in the lake. The lake
 /// is never behind the source's schema.
@@ -45,8 +50,17 @@ pub struct RoundResult {
     pub progress: Vec<SplitState>,
 }
 
-/// Finished rounds that no checkpoint has included yet, by id.
-pub type Rounds = Arc<Mutex<BTreeMap<u64, RoundResult>>>;
+/// Files that no checkpoint has taken yet.
+#[derive(Debug, Default)]
+pub struct RoundFiles {
+    /// Finished rounds, by id.
+    pub finished: BTreeMap<u64, RoundResult>,
+    /// Closed files of the round under way, by source table.
+    pub open: Vec<(TableName, Vec<CommitMessage>)>,
+}
+
+/// Rounds, shared with whoever includes them.
+pub type Rounds = Arc<Mutex<RoundFiles>>;
 
 /// Everything that the snapshot phase works with.
 pub struct Snapshot {
@@ -103,13 +117,8 @@ impl Snapshot {
         queue: &Arc<Mutex<VecDeque<Work>>>,
         readers: &mut [Option<Box<dyn ChunkReader>>],
     ) -> Result<()> {
-        let edge = self.gate.hold().await;
-        let low = match self.source.round_low(&edge).await {
-            Ok(low) => low,
-            Err(error) => {
-                self.gate.release();
-                return Err(error.into());
-            }
+        let Some(low) = self.low().await? else {
+            return Ok(());
         };
         tracing::debug!(round = id, %low, "round begins");
         self.gate.begin_round(id, low);
@@ -131,9 +140,38 @@ impl Snapshot {
         // Every file is closed: only now is it known that all reads lie before H.
         let high = self.source.round_high().await?;
         tracing::debug!(round = id, %high, "round ends");
-        lock(&self.rounds).insert(id, result);
+        {
+            let mut rounds = lock(&self.rounds);
+            rounds.open.clear();
+            rounds.finished.insert(id, result);
+        }
         self.gate.end_round(id, high);
         Ok(())
+    }
+
+    /// Holds barriers back until L is known; `None` when stopped. A server that commits slowly
+    /// must not keep the checkpoints waiting: after a while one may pass, and L is asked for anew.
+    async fn low(&self) -> Result<Option<Position>> {
+        loop {
+            let asked = async {
+                let edge = self.gate.hold().await;
+                self.source.round_low(&edge).await
+            };
+            let low = tokio::select! {
+                low = asked => low.map(Some),
+                () = tokio::time::sleep(LOW_PATIENCE) => Ok(None),
+                () = self.stop.cancelled() => {
+                    self.gate.release();
+                    return Ok(None);
+                }
+            };
+            if let Ok(Some(low)) = low {
+                return Ok(Some(low));
+            }
+            self.gate.release();
+            low?;
+            tokio::time::sleep(LOW_PAUSE).await;
+        }
     }
 
     /// One worker of a round: splits from the queue until the deadline.
@@ -157,7 +195,9 @@ impl Snapshot {
                 .await?;
             let table = work.state.split.table.clone();
             if !messages.is_empty() {
-                done.result.files.push((table, messages));
+                let files = (table, messages);
+                lock(&self.rounds).open.push(files.clone());
+                done.result.files.push(files);
             }
             done.result.progress.push(work.state.clone());
             if !work.state.done {

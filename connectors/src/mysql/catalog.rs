@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use mysql_async::{Conn, Params, Row, Value, prelude::Queryable};
 
 use super::{
+    connect::failed,
     select::SelectPlan,
     table::{Generated, MysqlColumn, MysqlTable},
     types::TypeOptions,
@@ -23,7 +24,7 @@ const BATCH: usize = 200;
 /// All base tables outside the system schemas, by name.
 ///
 /// # Errors
-/// Transient when the server cannot be asked.
+/// Transient when the server does not answer.
 pub async fn list_tables(conn: &mut Conn) -> Result<Vec<TableName>> {
     let rows: Vec<(String, String)> = conn
         .query(format!(
@@ -42,7 +43,7 @@ pub async fn list_tables(conn: &mut Conn) -> Result<Vec<TableName>> {
 /// The named tables that exist, in the order of `names`.
 ///
 /// # Errors
-/// Transient when the server cannot be asked; Definite for the first table that cannot be
+/// Transient when the server does not answer; Definite for the first table that cannot be
 /// captured, see [`inspect_tables`].
 pub async fn read_tables(
     conn: &mut Conn,
@@ -57,7 +58,7 @@ pub async fn read_tables(
 /// rows cannot be read (a type or a character set that is not supported).
 ///
 /// # Errors
-/// Transient when the server cannot be asked.
+/// Transient when the server does not answer.
 pub async fn inspect_tables(
     conn: &mut Conn,
     names: &[TableName],
@@ -105,6 +106,7 @@ async fn read_batch(
         );
     }
     read_columns(conn, names, options, &mut found).await?;
+    let mut keys: HashMap<TableName, Vec<String>> = HashMap::new();
     for mut row in ask(
         conn,
         "COLUMN_NAME",
@@ -116,15 +118,16 @@ async fn read_batch(
     .await?
     {
         let name = name_of(&mut row);
-        if let (Some(Ok(table)), Some(column)) = (found.get_mut(&name), text(&mut row, 2)) {
-            table.primary_key.push(column);
+        if let Some(column) = text(&mut row, 2) {
+            keys.entry(name).or_default().push(column);
         }
     }
     for (name, table) in &mut found {
-        if let Ok(whole) = table
-            && let Err(error) = SelectPlan::new(whole)
-        {
-            *table = Err(error.table(name));
+        if let Ok(whole) = table {
+            whole.set_key(keys.remove(name).unwrap_or_default());
+            if let Err(error) = SelectPlan::new(whole) {
+                *table = Err(error.table(name));
+            }
         }
     }
     Ok(found)
@@ -212,7 +215,7 @@ async fn ask(
 }
 
 fn unreadable(cause: mysql_async::Error) -> Error {
-    Error::transient("the information schema cannot be read").cause(cause)
+    failed("the information schema cannot be read", cause)
 }
 
 fn text(row: &mut Row, at: usize) -> Option<String> {

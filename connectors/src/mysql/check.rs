@@ -1,14 +1,13 @@
 //! Everything that would go wrong, each named.
 
-use std::collections::BTreeSet;
-
 use mysql_async::{Conn, Row};
 
 use super::{
-    connect::{Identity, connect_known, query, query_first, shorten},
+    connect::{Identity, connect_known, query_first, shorten},
     discover::{Found, discover, hidden_cascades},
-    options::MysqlOptions,
-    round,
+    grants::Grants,
+    options::{MysqlOptions, ServerIds},
+    replica, round, versions,
 };
 use crate::{
     error::Error,
@@ -19,13 +18,15 @@ use crate::{
 const RETENTION_MIN_S: u64 = 3600;
 
 /// Runs all checks; never stops at the first failure.
-pub(super) async fn run(options: &MysqlOptions, server_id: u32) -> Vec<Check> {
+///
+/// Also gives the server id to use: where the job names none, one that is free.
+pub(super) async fn run(options: &MysqlOptions, server_id: u32) -> (Vec<Check>, u32) {
     let mut list = List::default();
     let (mut conn, identity) = match connect_known(options).await {
         Ok(connected) => connected,
         Err(error) => {
             list.error("connection", &error);
-            return list.0;
+            return (list.0, server_id);
         }
     };
     list.pass(
@@ -37,12 +38,12 @@ pub(super) async fn run(options: &MysqlOptions, server_id: u32) -> Vec<Check> {
     privileges(&mut list, &mut conn, &found).await;
     log_settings(&mut list, &mut conn, &identity).await;
     retention(&mut list, &mut conn).await;
-    server_ids(&mut list, &mut conn, &identity, server_id).await;
-    replica(&mut list, &mut conn).await;
+    let server_id = server_ids(&mut list, &mut conn, &identity, options, server_id).await;
+    replicated(&mut list, &mut conn, &identity).await;
     filters(&mut list, &mut conn, &identity).await;
     foreign_keys(&mut list, &mut conn, options, &found).await;
     open_xa(&mut list, &mut conn).await;
-    list.0
+    (list.0, server_id)
 }
 
 #[derive(Default)]
@@ -120,99 +121,12 @@ async fn tables(list: &mut List, conn: &mut Conn, options: &MysqlOptions) -> Fou
     found
 }
 
-/// Privileges of the account and its roles, by where they hold.
-#[derive(Debug, Default)]
-struct Grants {
-    global: BTreeSet<String>,
-    /// Upper-case privilege, database pattern (backquotes removed), table or `*`.
-    local: Vec<(String, String, String)>,
-}
-
-impl Grants {
-    /// Reads lines of SHOW GRANTS.
-    fn read(lines: &[String]) -> Self {
-        let mut grants = Self::default();
-        for line in lines {
-            let Some((privileges, rest)) = line
-                .strip_prefix("GRANT ")
-                .and_then(|line| line.split_once(" ON "))
-            else {
-                continue;
-            };
-            let Some((object, _)) = rest.split_once(" TO ") else {
-                continue;
-            };
-            let object = object.replace('`', "");
-            let (database, table) = object.split_once('.').unwrap_or((&object, "*"));
-            for privilege in privileges.split(", ") {
-                let privilege = privilege.trim().to_uppercase();
-                if (database, table) == ("*", "*") {
-                    grants.global.insert(privilege);
-                } else {
-                    grants
-                        .local
-                        .push((privilege, database.into(), table.into()));
-                }
-            }
-        }
-        grants
-    }
-
-    fn has_global(&self, privilege: &str) -> bool {
-        self.global.contains(privilege) || self.global.contains("ALL PRIVILEGES")
-    }
-
-    fn has(&self, privilege: &str, database: &str, table: &str) -> bool {
-        self.has_global(privilege)
-            || self.local.iter().any(|(own, on, of)| {
-                (own == privilege || own == "ALL PRIVILEGES")
-                    && (like(on, database))
-                    && (of == "*" || of == table)
-            })
-    }
-}
-
-/// Database patterns of grants: `%` is any text, `_` any character, `\` takes that away.
-fn like(pattern: &str, text: &str) -> bool {
-    let mut expression = String::from("^");
-    let mut chars = pattern.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            '%' => expression.push_str(".*"),
-            '_' => expression.push('.'),
-            '\\' => expression.push_str(&regex::escape(&chars.next().unwrap_or('\\').to_string())),
-            c => expression.push_str(&regex::escape(&c.to_string())),
-        }
-    }
-    expression.push('$');
-    regex::Regex::new(&expression).is_ok_and(|regex| regex.is_match(text))
-}
-
 async fn privileges(list: &mut List, conn: &mut Conn, found: &Found) {
-    let user: Option<String> = query_first(conn, "SELECT CURRENT_USER()")
-        .await
-        .ok()
-        .flatten();
-    let user = user.unwrap_or_default();
-    let account = match user.rsplit_once('@') {
-        Some((name, host)) => format!("'{name}'@'{host}'"),
-        None => user.clone(),
-    };
-    let roles: Option<String> = query_first(conn, "SELECT CURRENT_ROLE()")
-        .await
-        .ok()
-        .flatten();
-    let mut lines: Vec<String> = match query(conn, "SHOW GRANTS").await {
-        Ok(lines) => lines,
+    let grants = match Grants::of(conn).await {
+        Ok(grants) => grants,
         Err(error) => return list.error("privileges", &error),
     };
-    if let Some(roles) = roles.filter(|roles| roles != "NONE" && !roles.is_empty()) {
-        let sql = format!("SHOW GRANTS FOR CURRENT_USER() USING {roles}");
-        if let Ok(more) = query::<String>(conn, &sql).await {
-            lines.extend(more);
-        }
-    }
-    let grants = Grants::read(&lines);
+    let account = &grants.account;
     for privilege in ["REPLICATION SLAVE", "REPLICATION CLIENT"] {
         let name = format!("privilege {privilege}");
         if grants.has_global(privilege)
@@ -227,13 +141,7 @@ async fn privileges(list: &mut List, conn: &mut Conn, found: &Found) {
             );
         }
     }
-    let missing: Vec<String> = found
-        .captured
-        .iter()
-        .map(|table| &table.name)
-        .filter(|name| !grants.has("SELECT", &name.database, &name.table))
-        .map(ToString::to_string)
-        .collect();
+    let missing: Vec<String> = found.unreadable.iter().map(ToString::to_string).collect();
     if missing.is_empty() {
         list.pass("privilege SELECT", "granted on every captured table");
     } else {
@@ -314,44 +222,48 @@ async fn retention(list: &mut List, conn: &mut Conn) {
     }
 }
 
-async fn server_ids(list: &mut List, conn: &mut Conn, identity: &Identity, server_id: u32) {
-    if identity.server_id == server_id {
-        return list.fail(
-            "server id",
+/// Gives the id to use.
+async fn server_ids(
+    list: &mut List,
+    conn: &mut Conn,
+    identity: &Identity,
+    options: &MysqlOptions,
+    server_id: u32,
+) -> u32 {
+    let name = "server id";
+    if options.server_ids != ServerIds::Random && identity.server_id == server_id {
+        list.fail(
+            name,
             format!("{server_id} is the server's own"),
             "Give the job another `server-id`",
         );
+        return server_id;
     }
-    let sql = if identity.numbers >= (8, 0, 22) {
-        "SHOW REPLICAS"
-    } else {
-        "SHOW SLAVE HOSTS"
-    };
-    match query::<Row>(conn, sql).await {
-        Ok(rows) => {
-            let taken = rows
-                .iter()
-                .filter_map(|row| row.get_opt::<u32, _>(0)?.ok())
-                .any(|id| id == server_id);
-            if taken {
-                list.fail(
-                    "server id",
-                    format!("{server_id} is in use by a connected replica"),
-                    "Give the job another `server-id`, or stop the other job",
-                );
-            } else {
-                list.pass("server id", format!("{server_id} is free"));
-            }
+    let others = match replica::connected(conn, identity).await {
+        Ok(others) => others,
+        Err(error) => {
+            list.error(name, &error);
+            return server_id;
         }
-        Err(error) => list.error("server id", &error),
+    };
+    match replica::free_id(server_id, options, identity, &others) {
+        Some(free) => {
+            list.pass(name, format!("{free} is free"));
+            free
+        }
+        None => {
+            list.fail(
+                name,
+                format!("{server_id} is in use by a connected replica"),
+                "Give the job another `server-id`, or stop the other job",
+            );
+            server_id
+        }
     }
 }
 
-async fn replica(list: &mut List, conn: &mut Conn) {
-    let updates = match variable(conn, "log_replica_updates").await {
-        Some(value) => Some(value),
-        None => variable(conn, "log_slave_updates").await,
-    };
+async fn replicated(list: &mut List, conn: &mut Conn, identity: &Identity) {
+    let updates = variable(conn, versions::log_replica_updates(identity.numbers)).await;
     if updates.as_deref() != Some("OFF") {
         return list.pass("replicated changes", "logged");
     }
@@ -363,7 +275,7 @@ async fn replica(list: &mut List, conn: &mut Conn) {
 }
 
 async fn filters(list: &mut List, conn: &mut Conn, identity: &Identity) {
-    let row: Option<Row> = query_first(conn, identity.log_status_sql())
+    let row: Option<Row> = query_first(conn, versions::show_log_status(identity.numbers))
         .await
         .ok()
         .flatten();
@@ -436,27 +348,5 @@ async fn open_xa(list: &mut List, conn: &mut Conn) {
             "cannot be listed",
             "GRANT XA_RECOVER_ADMIN, if XA transactions are in use",
         ),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn grants_are_read() {
-        let lines = [
-            "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `a`@`%`",
-            "GRANT SELECT, INSERT ON `shop\\_1`.* TO `a`@`%`",
-            "GRANT SELECT ON `other`.`t` TO `a`@`%`",
-            "GRANT `role`@`%` TO `a`@`%`",
-        ]
-        .map(str::to_owned);
-        let grants = Grants::read(&lines);
-        assert!(grants.has_global("REPLICATION SLAVE") && !grants.has_global("SELECT"));
-        assert!(grants.has("SELECT", "shop_1", "x") && !grants.has("SELECT", "shopx1", "x"));
-        assert!(grants.has("SELECT", "other", "t") && !grants.has("SELECT", "other", "u"));
-        let all = Grants::read(&["GRANT ALL PRIVILEGES ON *.* TO `r`@`%`".to_owned()]);
-        assert!(all.has("SELECT", "x", "y") && all.has_global("REPLICATION SLAVE"));
     }
 }

@@ -2,7 +2,7 @@
 //! of a SELECT, so that both give the same value.
 
 use super::{
-    buffer::{ColumnBuffer, Handled, advised, fault},
+    buffer::{ColumnBuffer, Fault, Handled, advised, fault},
     charset::{Charset, Converted, NotText},
     decimal::{self, Packed},
     geometry, json,
@@ -122,6 +122,13 @@ impl Codec {
 #[inline]
 pub(crate) fn push_text(charset: &Charset, bytes: &[u8], buffer: &mut ColumnBuffer) -> Handled {
     let key = buffer.is_key();
+    if key && !charset.is_one_to_one(bytes) {
+        return Err(advised(
+            "a key column holds a character in a code that is not its first: another key could \
+             be the same text",
+            "Write the value with the character's other code, or convert the column to utf8mb4",
+        ));
+    }
     buffer.push_with(|out| match charset.append(bytes, out) {
         Ok(Converted::Exact) => Ok(()),
         Ok(Converted::Replaced) if !key => Ok(()),
@@ -201,6 +208,9 @@ pub(crate) fn push_span(span: &Span, digits: u8, text: bool, buffer: &mut Column
 #[inline]
 pub(crate) fn push_label(labels: &[Box<str>], number: u64, buffer: &mut ColumnBuffer) -> Handled {
     let Some(at) = number.checked_sub(1) else {
+        if buffer.is_key() && labels.iter().any(|label| label.is_empty()) {
+            return Err(two_empty_labels());
+        }
         return buffer.push_bytes(b"");
     };
     let label = usize::try_from(at).ok().and_then(|at| labels.get(at));
@@ -208,6 +218,12 @@ pub(crate) fn push_label(labels: &[Box<str>], number: u64, buffer: &mut ColumnBu
         Some(label) => buffer.push_bytes(label.as_bytes()),
         None => Err(fault(format!("ENUM value {number} has no label"))),
     }
+}
+
+/// The label of a value that was not valid is empty, and so is one of the column's own.
+#[cold]
+pub(crate) fn two_empty_labels() -> Box<Fault> {
+    fault("a key column holds an ENUM value that is not valid, and has an empty label, too")
 }
 
 /// A spatial value in storage form.

@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 use mysql_async::{Conn, Opts, OptsBuilder, SslOpts, prelude::Queryable};
+use mysql_common::proto::codec::error::PacketCodecError;
 
-use super::options::{MysqlOptions, Tls};
+use super::{
+    options::{MysqlOptions, Tls},
+    versions::Version,
+};
 use crate::error::{Error, Result};
 
 /// Who answers on a connection.
@@ -16,24 +20,12 @@ pub(super) struct Identity {
     pub server_id: u32,
     /// `@@version`.
     pub version: String,
-    /// Major, minor, patch.
-    pub numbers: (u16, u16, u16),
+    /// The version in numbers.
+    pub numbers: Version,
     /// Whether transactions have GTIDs (`gtid_mode=ON`).
     pub gtid: bool,
     /// `@@lower_case_table_names` is not 0: names of databases and tables compare without case.
     pub fold_names: bool,
-}
-
-impl Identity {
-    /// The statement that shows the end of the log.
-    pub fn log_status_sql(&self) -> &'static str {
-        // SHOW BINARY LOG STATUS came with 8.2, SHOW MASTER STATUS went with 8.4.
-        if self.numbers >= (8, 4, 0) {
-            "SHOW BINARY LOG STATUS"
-        } else {
-            "SHOW MASTER STATUS"
-        }
-    }
 }
 
 /// What every statement of ours relies on. Same values for snapshot and tail: a row reads the
@@ -109,26 +101,30 @@ pub(super) async fn connect_known(options: &MysqlOptions) -> Result<(Conn, Ident
 
 /// Asks who answers.
 pub(super) async fn identity(conn: &mut Conn) -> Result<Identity> {
-    let row: Option<(String, u32, String, u32)> = query_first(
-        conn,
-        "SELECT @@server_uuid, @@server_id, @@version, @@lower_case_table_names",
-    )
-    .await?;
-    let (uuid, server_id, version, fold) =
+    let sql = "SELECT @@server_uuid, @@server_id, @@version, @@lower_case_table_names, \
+               @@global.gtid_mode";
+    let row = match query_first::<(String, u32, String, u32, String)>(conn, sql).await {
+        Err(error) if !error.is_transient() => {
+            let version: Option<String> = query_first(conn, "SELECT VERSION()").await?;
+            let version = version.unwrap_or_default();
+            if version.to_ascii_lowercase().contains("mariadb") {
+                return Err(Error::definite(
+                    "this server is MariaDB, which is not supported yet",
+                ));
+            }
+            return Err(error);
+        }
+        row => row?,
+    };
+    let (uuid, server_id, version, fold, mode) =
         row.ok_or_else(|| Error::transient("MySQL does not say who it is"))?;
-    if version.to_ascii_lowercase().contains("mariadb") {
-        return Err(Error::definite(
-            "this server is MariaDB, which is not supported yet",
-        ));
-    }
-    let mode: Option<String> = query_first(conn, "SELECT @@global.gtid_mode").await?;
     let numbers = conn.server_version();
     Ok(Identity {
         uuid,
         server_id,
         version,
         numbers,
-        gtid: mode.as_deref() == Some("ON"),
+        gtid: mode == "ON",
         fold_names: fold != 0,
     })
 }
@@ -195,6 +191,10 @@ pub(super) fn failed(what: &str, error: mysql_async::Error) -> Error {
             | DriverError::PacketTooLarge,
         ) => (true, None),
         E::Url(_) => (true, None),
+        E::Io(mysql_async::IoError::Io(io)) if is_too_large(io) => (
+            true,
+            Some("Raise max_allowed_packet of the server, or make the row smaller"),
+        ),
         E::Io(mysql_async::IoError::Tls(_)) => (
             true,
             Some("TLS failed: check the server's certificate and the job's TLS setting"),
@@ -213,6 +213,15 @@ pub(super) fn failed(what: &str, error: mysql_async::Error) -> Error {
         Some(advice) => made.cause(error).advice(advice),
         None => made.cause(error),
     }
+}
+
+/// The library's own error for a packet, which it hides in an I/O error.
+pub(super) fn codec_error(error: &std::io::Error) -> Option<&PacketCodecError> {
+    error.get_ref()?.downcast_ref()
+}
+
+fn is_too_large(error: &std::io::Error) -> bool {
+    matches!(codec_error(error), Some(PacketCodecError::PacketTooLarge))
 }
 
 /// A name that no resolver knows; a resolver that does not answer is another matter.
@@ -283,6 +292,9 @@ mod tests {
         assert!(!server(1045).is_transient() && server(1045).advice_text().is_some());
         assert!(server(1040).is_transient() && server(1053).is_transient());
         assert!(!server(1142).is_transient());
+        let codec = |error| failed("x", mysql_async::Error::from(error));
+        assert!(!codec(PacketCodecError::PacketTooLarge).is_transient());
+        assert!(codec(PacketCodecError::PacketsOutOfSync).is_transient());
         let io = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
         assert!(failed("x", mysql_async::Error::from(io)).is_transient());
     }

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use mysql_async::Conn;
+use mysql_async::{Conn, prelude::Queryable};
 
 use super::{
     catalog::{inspect_tables, list_tables},
-    connect::query,
+    connect::{failed, query},
+    grants::Grants,
     options::MysqlOptions,
+    snapshot::qualified,
     table::MysqlTable,
 };
 use crate::{error::Result, schema::TableName};
@@ -21,6 +23,8 @@ pub(super) struct Found {
     pub key_indexes: BTreeMap<String, String>,
     /// Rejected, with the reason and what to do.
     pub rejected: Vec<(TableName, String)>,
+    /// Those of the rejected that the account may not read, or only some columns of.
+    pub unreadable: Vec<TableName>,
 }
 
 /// Looks at every table that the filter chooses.
@@ -41,7 +45,19 @@ pub(super) async fn inspect(
 ) -> Result<Found> {
     let mut found = Found::default();
     let mut tables = Vec::new();
+    let grants = Grants::of(conn).await?;
     for (name, table) in inspect_tables(conn, names, &options.types).await? {
+        if !grants.has("SELECT", &name) && !is_readable(conn, &name).await? {
+            // The information schema shows only what the account has a privilege for: here it
+            // may be a part of the columns.
+            let reason = format!(
+                "the account may not read all of its columns. GRANT SELECT ON {name} TO {}",
+                grants.account
+            );
+            found.rejected.push((name.clone(), reason));
+            found.unreadable.push(name);
+            continue;
+        }
         match table {
             Ok(table) => tables.push(table),
             Err(error) if error.is_transient() => return Err(error),
@@ -68,7 +84,7 @@ pub(super) async fn inspect(
             && let Some((index, columns)) = keys.remove(&table.name)
         {
             found.key_indexes.insert(table.name.to_string(), index);
-            table.primary_key = columns;
+            table.set_key(columns);
         }
         let reason = if !table.engine.eq_ignore_ascii_case("InnoDB") {
             Some(format!(
@@ -99,6 +115,19 @@ pub(super) async fn inspect(
     found.captured.sort_by(|a, b| a.name.cmp(&b.name));
     found.rejected.sort();
     Ok(found)
+}
+
+/// Asks the server whether the account may read every column of a table.
+async fn is_readable(conn: &mut Conn, name: &TableName) -> Result<bool> {
+    let sql = format!("SELECT * FROM {} LIMIT 0", qualified(name));
+    match conn.query_drop(sql).await {
+        // The table, or one of its columns, is denied.
+        Err(mysql_async::Error::Server(error)) if matches!(error.code, 1142 | 1143) => Ok(false),
+        // It has gone meanwhile.
+        Err(mysql_async::Error::Server(error)) if error.code == 1146 => Ok(true),
+        Err(error) => Err(failed(&format!("cannot read {name}"), error)),
+        Ok(()) => Ok(true),
+    }
 }
 
 fn case_key(name: &TableName) -> (String, String) {

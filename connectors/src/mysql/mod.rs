@@ -10,10 +10,12 @@ mod ddl;
 mod decimal;
 mod discover;
 mod geometry;
+mod grants;
 pub mod gtid;
 mod json;
 pub mod options;
 mod registry;
+mod replica;
 mod round;
 pub mod rows;
 pub mod select;
@@ -25,8 +27,10 @@ pub mod table;
 mod tail;
 mod temporal;
 pub mod types;
+mod versions;
 
 pub use self::{
     options::{MysqlOptions, Password, ServerIds, Startup, TableFilter, Tls},
+    replica::replica_uuid,
     source::MysqlSource,
 };

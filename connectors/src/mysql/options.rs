@@ -2,7 +2,8 @@
 
 use std::{fmt, ops::RangeInclusive, time::Duration};
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
+use uuid::Uuid;
 
 use crate::{
     error::{Error, Result},
@@ -60,7 +61,7 @@ pub enum Tls {
 /// The ids under which the job registers as a replica.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerIds {
-    /// Any of 5400 to 6400, drawn once per source.
+    /// One of 5400 to 6400 that is free.
     Random,
     /// One of these; the first is taken by the tail.
     Range(RangeInclusive<u32>),
@@ -83,6 +84,9 @@ pub struct MysqlOptions {
     pub tables: TableFilter,
     /// Replica ids.
     pub server_ids: ServerIds,
+    /// Who the job is among the server's replicas: the same in each of its runs, see
+    /// [`super::replica_uuid`].
+    pub replica_uuid: Uuid,
     /// Where a new job starts.
     pub startup: Startup,
     /// Rows of the first chunk of a table; the size then follows the time that chunks take.
@@ -103,6 +107,8 @@ pub struct MysqlOptions {
     pub connections_max: usize,
     /// Most snapshot rows read in a second over all connections; `None`: no limit.
     pub rows_per_second_max: Option<u64>,
+    /// Most bytes that a compressed transaction may unpack to: it is unpacked in memory, whole.
+    pub unpacked_bytes_max: u64,
     /// Capture tables whose rows a foreign key may change without a trace in the log.
     pub accept_foreign_key_cascades: bool,
 }
@@ -118,6 +124,7 @@ impl MysqlOptions {
             tls: Tls::Off,
             tables: TableFilter::default(),
             server_ids: ServerIds::Random,
+            replica_uuid: Uuid::new_v4(),
             startup: Startup::Initial,
             chunk_rows: 8096,
             chunk_rows_max: 500_000,
@@ -128,6 +135,7 @@ impl MysqlOptions {
             chunk_key_column: None,
             connections_max: 8,
             rows_per_second_max: None,
+            unpacked_bytes_max: 1 << 30,
             accept_foreign_key_cascades: false,
         }
     }
@@ -151,7 +159,8 @@ impl ServerIds {
 
 /// Chooses tables by name, with the meaning of Flink CDC's `tables` and `tables.exclude`: a list
 /// separated by `,`; in each entry a bare `.` parts database from table and `\.` is the regular
-/// expression's "any character". Names match as a whole.
+/// expression's "any character". Names match as a whole, and case does not matter (Flink CDC's
+/// `Selectors`).
 #[derive(Debug, Clone, Default)]
 pub struct TableFilter {
     include: Vec<(Regex, Regex)>,
@@ -199,7 +208,9 @@ fn entries(list: &str) -> Result<Vec<(Regex, Regex)>> {
 }
 
 fn whole(pattern: &str, entry: &str) -> Result<Regex> {
-    Regex::new(&format!("^(?:{pattern})$"))
+    RegexBuilder::new(&format!("^(?:{pattern})$"))
+        .case_insensitive(true)
+        .build()
         .map_err(|e| Error::definite(format!("cannot read '{entry}' as a table name")).cause(e))
 }
 
@@ -265,6 +276,14 @@ mod tests {
         assert!(!hits("db.t", None, ("xdb", "t")));
         assert!(!hits("db.t", None, ("db", "tt")));
         assert!(!hits("db.a|b", None, ("db", "bb")));
+    }
+
+    #[test]
+    fn case_does_not_matter() {
+        assert!(hits("Shop.orders", None, ("shop", "Orders")));
+        assert!(hits("shop.[a-c]x", None, ("SHOP", "BX")));
+        assert!(!hits(r"shop.\.*", Some("shop.SECRET"), ("shop", "secret")));
+        assert!(!hits(r"Db1.\.*", None, ("db10", "t")));
     }
 
     #[test]

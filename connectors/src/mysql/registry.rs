@@ -1,7 +1,7 @@
 //! Physical tables behind the schemas that the job holds.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard},
 };
 
@@ -24,6 +24,8 @@ pub(super) struct Known {
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     known: Mutex<HashMap<TableName, Vec<Arc<Known>>>>,
+    /// Tables that were seen to come into being.
+    created: Mutex<HashSet<TableName>>,
 }
 
 impl Registry {
@@ -50,6 +52,22 @@ impl Registry {
                 key_index: key_indexes.get(&table.name.to_string()).cloned(),
                 table: table.clone(),
             }));
+        }
+    }
+
+    /// Every table at its newest version.
+    pub fn newest(&self) -> Vec<Arc<Known>> {
+        let known = self.lock();
+        let newest = known.values().filter_map(|versions| versions.last());
+        newest.cloned().collect()
+    }
+
+    /// Whether a table that came into being is met for the first time: a log that is read again
+    /// tells of it again.
+    pub fn is_first_sight(&self, name: &TableName) -> bool {
+        match self.created.lock() {
+            Ok(mut created) => created.insert(name.clone()),
+            Err(poisoned) => poisoned.into_inner().insert(name.clone()),
         }
     }
 

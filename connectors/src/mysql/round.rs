@@ -9,6 +9,7 @@ use super::{
     connect::{Identity, failed, query, query_first, shorten},
     gtid::GtidSet,
     tail::{LOST_ADVICE, PURGED_ADVICE},
+    versions,
 };
 use crate::{
     error::{Error, Result},
@@ -36,7 +37,7 @@ fn parse_set(text: &str) -> Result<GtidSet> {
 
 /// The end of the log: everything that can be read is before it.
 pub(super) async fn log_end(conn: &mut Conn, identity: &Identity) -> Result<MysqlPosition> {
-    let sql = identity.log_status_sql();
+    let sql = versions::show_log_status(identity.numbers);
     let row: Option<Row> = conn
         .query_first(sql)
         .await

@@ -260,6 +260,12 @@ fn push(codec: &Codec, value: &Value, buffer: &mut ColumnBuffer) -> Handled {
             };
             codec::push_span(&span, *digits, *text, buffer)
         }
+        (Codec::Enum(labels), Value::Bytes(label))
+            if label.is_empty() && buffer.is_key() && labels.iter().any(|l| l.is_empty()) =>
+        {
+            // Which of the two it is cannot be told from the text.
+            Err(codec::two_empty_labels())
+        }
         (Codec::Enum(_), Value::Bytes(label)) => codec::push_text(&Charset::Utf8, label, buffer),
         (Codec::Enum(labels), value) => codec::push_label(labels, number(value)?, buffer),
         (Codec::Set(labels), value) => buffer.push_labels(labels, number(value)?),

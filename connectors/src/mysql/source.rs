@@ -1,8 +1,11 @@
 //! The MySQL source: one value a job, shared by its tail and its snapshot workers.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use arrow_array::RecordBatch;
@@ -15,15 +18,16 @@ use super::{
     check,
     connect::{Identity, connect_known, identity},
     discover::{discover, inspect},
-    options::{MysqlOptions, ServerIds, Startup},
+    options::{MysqlOptions, Startup},
     registry::Registry,
-    round,
+    replica, round,
     snapshot::{
-        self, lake_key,
+        self, Size, lake_key,
         reader::{MysqlChunkReader, Throttle, lookup},
     },
     state::MysqlState,
-    tail::{CLASH, Tail, scan},
+    table::MysqlTable,
+    tail::{Tail, scan},
 };
 use crate::{
     change::{TailItem, TailProgress},
@@ -33,34 +37,36 @@ use crate::{
     source::{BarrierGate, Check, ChunkReader, Discovery, Source, SourceState, Split},
 };
 
+/// Connections for questions that are kept; more are opened when they are needed.
+const CONTROL_KEPT: usize = 2;
+
 /// Captures a MySQL server.
 #[derive(Debug)]
 pub struct MysqlSource {
     options: MysqlOptions,
-    /// Connection for questions, kept between calls.
-    control: tokio::sync::Mutex<Option<(Conn, Identity)>>,
+    /// Connections for questions, kept between calls.
+    control: tokio::sync::Mutex<Vec<(Conn, Identity)>>,
     registry: Arc<Registry>,
     throttle: Arc<Throttle>,
     connections: Arc<Semaphore>,
     /// The server whose log the tail reads.
     tail_server: Mutex<Option<String>>,
     server_id: AtomicU32,
+    /// Sizes of tables when they were first asked for.
+    sizes: tokio::sync::Mutex<HashMap<TableName, Size>>,
 }
 
 impl MysqlSource {
     /// A source; nothing is connected yet.
     pub fn new(options: MysqlOptions) -> Self {
-        let server_id = match &options.server_ids {
-            ServerIds::Random => random_id(),
-            ServerIds::Range(range) => *range.start(),
-        };
         Self {
-            control: tokio::sync::Mutex::new(None),
+            control: tokio::sync::Mutex::default(),
             registry: Arc::default(),
             throttle: Arc::default(),
             connections: Arc::new(Semaphore::new(options.connections_max.max(1))),
             tail_server: Mutex::new(None),
-            server_id: AtomicU32::new(server_id),
+            sizes: tokio::sync::Mutex::default(),
+            server_id: AtomicU32::new(replica::first_id(&options)),
             options,
         }
     }
@@ -72,8 +78,11 @@ impl MysqlSource {
     /// Takes the kept connection, or opens one; [`Self::keep`] gives it back. A connection of a
     /// call that failed is not used again.
     async fn control(&self) -> Result<(Conn, Identity)> {
-        let kept = self.control.lock().await.take();
-        if let Some((mut conn, _)) = kept {
+        loop {
+            let kept = self.control.lock().await.pop();
+            let Some((mut conn, _)) = kept else {
+                break;
+            };
             // It may have been cut off meanwhile, or lead to another server now.
             if let Ok(identity) = identity(&mut conn).await {
                 self.same_server(&identity)?;
@@ -86,7 +95,10 @@ impl MysqlSource {
     }
 
     async fn keep(&self, conn: Conn, identity: Identity) {
-        *self.control.lock().await = Some((conn, identity));
+        let mut kept = self.control.lock().await;
+        if kept.len() < CONTROL_KEPT {
+            kept.push((conn, identity));
+        }
     }
 
     fn set_tail_server(&self, uuid: Option<String>) {
@@ -110,6 +122,36 @@ impl MysqlSource {
             .advice("Connect to the server itself, not to a proxy that spreads connections")),
             _ => Ok(()),
         }
+    }
+
+    /// The id to register with; an error when it is another job's.
+    async fn free_server_id(&self, conn: &mut Conn, identity: &Identity) -> Result<u32> {
+        let id = self.server_id();
+        let others = replica::connected(conn, identity).await?;
+        let free = replica::free_id(id, &self.options, identity, &others).ok_or_else(|| {
+            Error::definite(format!(
+                "server id {id} is in use by a connected replica, or is the server's own"
+            ))
+            .advice("Give each job its own `server-id`, different from those of all replicas")
+        })?;
+        self.server_id.store(free, Ordering::Relaxed);
+        Ok(free)
+    }
+
+    /// How large a table is. The first question is asked for all tables that are known by then.
+    async fn size(&self, table: &TableSchema) -> Result<Size> {
+        let mut sizes = self.sizes.lock().await;
+        if let Some(size) = sizes.get(&table.name) {
+            return Ok(*size);
+        }
+        let mut known = self.registry.newest();
+        known.retain(|known| !sizes.contains_key(&known.table.name));
+        let tables: Vec<&MysqlTable> = known.iter().map(|known| &known.table).collect();
+        let (mut conn, identity) = self.control().await?;
+        sizes.extend(snapshot::sizes(&mut conn, &identity, &tables).await?);
+        self.keep(conn, identity).await;
+        // A table that has gone meanwhile.
+        Ok(*sizes.entry(table.name.clone()).or_default())
     }
 
     async fn start_state(
@@ -159,10 +201,6 @@ impl MysqlSource {
     }
 }
 
-fn random_id() -> u32 {
-    5400 + (uuid::Uuid::new_v4().as_u128() % 1001) as u32
-}
-
 fn mysql_position(position: &Position) -> Result<&MysqlPosition> {
     match position {
         Position::Mysql(position) => Ok(position),
@@ -173,7 +211,9 @@ fn mysql_position(position: &Position) -> Result<&MysqlPosition> {
 #[async_trait]
 impl Source for MysqlSource {
     async fn check(&self) -> Vec<Check> {
-        check::run(&self.options, self.server_id()).await
+        let (checks, server_id) = check::run(&self.options, self.server_id()).await;
+        self.server_id.store(server_id, Ordering::Relaxed);
+        checks
     }
 
     async fn discover(&self) -> Result<Discovery> {
@@ -205,7 +245,7 @@ impl Source for MysqlSource {
             }
             let (own, _) = connect_known(&self.options).await?;
             let piece = (&position, &end);
-            let id = self.server_id();
+            let id = self.free_server_id(&mut conn, &identity).await?;
             state.ignore_up_to =
                 scan::changed_tables(own, &self.options, &identity, id, &state, piece).await?;
         }
@@ -241,6 +281,7 @@ impl Source for MysqlSource {
         let (_, position) = MysqlState::read(&from)?;
         let (mut conn, identity) = connect_known(&self.options).await?;
         round::verify(&mut conn, &identity, &position).await?;
+        let server_id = self.free_server_id(&mut conn, &identity).await?;
         self.set_tail_server(Some(identity.uuid.clone()));
         let registry = &*self.registry;
         let tail = Tail::new(
@@ -252,18 +293,7 @@ impl Source for MysqlSource {
             out,
             progress,
         )?;
-        let result = tail.run(conn, self.server_id()).await;
-        match result {
-            Err(error)
-                if self.options.server_ids == ServerIds::Random
-                    && error.to_string().contains(CLASH) =>
-            {
-                // Two jobs drew one number.
-                self.server_id.store(random_id(), Ordering::Relaxed);
-                Err(Error::transient(CLASH).advice("Another number is drawn"))
-            }
-            result => result,
-        }
+        tail.run(conn, server_id).await
     }
 
     async fn round_low(&self, emitted: &Position) -> Result<Position> {
@@ -282,17 +312,19 @@ impl Source for MysqlSource {
     }
 
     async fn estimate(&self, table: &TableSchema) -> Result<(u64, u64)> {
-        let (mut conn, identity) = self.control().await?;
-        let estimate = snapshot::estimate(&mut conn, &table.name).await?;
-        self.keep(conn, identity).await;
-        Ok(estimate)
+        let size = self.size(table).await?;
+        Ok((size.rows, size.bytes))
     }
 
     async fn splits(&self, table: &TableSchema, want: usize) -> Result<Vec<Split>> {
         let known = self.registry.find(table)?;
-        let (mut conn, identity) = self.control().await?;
         let column = self.options.chunk_key_column.as_deref();
-        let splits = snapshot::splits(&mut conn, &known.table, want, column).await?;
+        let can_be_cut = want > 1 && snapshot::can_be_cut(&known.table, column)?;
+        if !can_be_cut || !self.size(table).await?.is_large {
+            return Ok(snapshot::whole(&known.table));
+        }
+        let (mut conn, identity) = self.control().await?;
+        let splits = snapshot::splits(&mut conn, &known.table, want).await?;
         self.keep(conn, identity).await;
         Ok(splits)
     }

@@ -85,6 +85,20 @@ impl MysqlTable {
             .find(|column| same_name(&column.name, name))
     }
 
+    /// Sets the key. A key column holds TINYINT(1) as the number that it is: as BOOLEAN two keys
+    /// would become one.
+    pub(crate) fn set_key(&mut self, key: Vec<String>) {
+        self.primary_key = key;
+        let mut columns = std::mem::take(&mut self.columns);
+        for column in &mut columns {
+            let is_number = column.data_type == "tinyint" && column.lake == DataType::Boolean;
+            if is_number && self.is_key(&column.name) {
+                column.lake = DataType::TinyInt;
+            }
+        }
+        self.columns = columns;
+    }
+
     /// Whether a column belongs to the primary key.
     pub fn is_key(&self, name: &str) -> bool {
         self.primary_key.iter().any(|key| same_name(key, name))

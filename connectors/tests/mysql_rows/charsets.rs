@@ -87,3 +87,42 @@ async fn multi_byte_sets_convert_as_the_server_does() {
     );
     bench.close().await;
 }
+
+/// Codes that share a character: in a key all but the first are refused, alike in both phases.
+#[tokio::test]
+async fn keys_hold_no_second_code_of_a_character() {
+    let mut bench = Bench::open().await;
+    for (charset, first, second) in [
+        ("cp932", "81CA", "EEF9"),
+        ("cp932", "FA5C", "ED40"),
+        ("sjis", "5C", "815F"),
+        ("ujis", "7E", "8FA2B7"),
+        ("eucjpms", "A2E2", "ADF0"),
+        ("armscii8", "29", "A4"),
+    ] {
+        bench.run("DROP TABLE IF EXISTS t").await;
+        bench
+            .run(format!(
+                "CREATE TABLE t (id varchar(9) character set {charset} collate {charset}_bin \
+                 primary key, v varchar(9) character set {charset})"
+            ))
+            .await;
+        let row = |key: &str, value: &str| format!("INSERT INTO t VALUES (x'{key}', x'{value}')");
+        // Beside the key it is text like any other.
+        bench.both("t", &[row(first, second)]).await;
+        let from = bench.position().await;
+        bench.run(row(second, first)).await;
+        let table = std::sync::Arc::new(bench.table("t").await);
+        for error in [
+            bench.select(&table).await.unwrap_err(),
+            bench.tail(&table, from).await.unwrap_err(),
+        ] {
+            let text = error.to_string();
+            assert!(
+                !error.is_transient() && text.contains("column id") && text.contains("code"),
+                "{charset}: {text}"
+            );
+        }
+    }
+    bench.close().await;
+}

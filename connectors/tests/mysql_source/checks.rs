@@ -1,9 +1,10 @@
+use arrow_array::{cast::AsArray, types::Int8Type};
 use headwater_connectors::{
-    CheckStatus, Source,
+    CheckStatus, DataType, Source,
     mysql::{MysqlSource, Password},
 };
 
-use crate::server::Db;
+use crate::{server::Db, walk::chunk};
 
 #[tokio::test]
 async fn a_good_server_passes() {
@@ -88,4 +89,55 @@ async fn tables_that_cannot_be_captured_are_named_with_the_reason() {
     assert!(reason("nokey").contains("primary key") && reason("nullable").contains("primary key"));
     assert!(reason("other").contains("MyISAM"));
     assert_eq!(found.rejected.len(), 3);
+}
+
+/// As BOOLEAN, the keys 1 and 2 would become one.
+#[tokio::test]
+async fn tinyint_keys_are_numbers() {
+    let mut db = Db::new("tinykey").await;
+    db.run("CREATE TABLE p (k TINYINT(1), v TINYINT(1), PRIMARY KEY (k));\nINSERT INTO p VALUES (0, 1), (1, 0), (2, 5);\nCREATE TABLE u (a INT NOT NULL, K BOOL NOT NULL, v BOOL, UNIQUE KEY (a, k));\nINSERT INTO u VALUES (1, 1, 1), (1, 2, 2), (1, 0, 0)").await;
+    let source = db.source();
+    let found = source.discover().await.unwrap();
+    let mut reader = source.reader().await.unwrap();
+    for (table, schema) in ["p", "u"].iter().zip(&found.captured) {
+        assert_eq!(*table, schema.name.table);
+        let lake = |name: &str| {
+            let column = schema.columns.iter().find(|column| column.name == name);
+            column.unwrap().data_type.clone()
+        };
+        let key = schema.primary_key.last().unwrap();
+        assert_eq!(
+            (lake(key), lake("v")),
+            (DataType::TinyInt, DataType::Boolean)
+        );
+        let split = source.splits(schema, 1).await.unwrap().remove(0);
+        let (_, batches) = chunk(&mut reader, schema, &split).await;
+        let keys = batches[0].column_by_name(key).unwrap();
+        assert_eq!(keys.as_primitive::<Int8Type>().values(), &[0, 1, 2]);
+    }
+}
+
+/// Columns that the account may not read are not in the information schema: without a word the
+/// table would lose them.
+#[tokio::test]
+async fn a_table_of_which_only_columns_may_be_read_is_rejected() {
+    let mut db = Db::new("columns").await;
+    db.run("CREATE TABLE a (id INT PRIMARY KEY, v INT);\nCREATE TABLE b (id INT PRIMARY KEY, v INT);\nCREATE TABLE c (id INT PRIMARY KEY, v INT);\nDROP USER IF EXISTS mt_part;\nCREATE USER mt_part IDENTIFIED BY 'p';\nGRANT SELECT (id) ON mt_columns.a TO mt_part;\nGRANT SELECT ON mt_columns.b TO mt_part;\nGRANT SELECT (id, v) ON mt_columns.c TO mt_part").await;
+    let mut options = db.options();
+    options.username = "mt_part".into();
+    options.password = Password::new("p");
+    let found = MysqlSource::new(options).discover().await.unwrap();
+    let names: Vec<&str> = found
+        .captured
+        .iter()
+        .map(|t| t.name.table.as_str())
+        .collect();
+    assert_eq!(names, ["b", "c"]);
+    let (name, reason) = &found.rejected[0];
+    assert_eq!((name.table.as_str(), found.rejected.len()), ("a", 1));
+    assert!(
+        reason.contains("GRANT SELECT ON mt_columns.a TO 'mt_part'@'%'"),
+        "{reason}"
+    );
+    db.run("DROP USER mt_part").await;
 }

@@ -9,9 +9,13 @@
 )]
 
 mod checks;
+mod compressed;
+mod cuts;
 mod files;
 mod fold;
+mod many;
 mod purged;
+mod replica;
 mod rounds;
 mod server;
 mod start;

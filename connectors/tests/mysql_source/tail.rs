@@ -1,9 +1,6 @@
 use std::sync::Arc;
 
-use headwater_connectors::{
-    Source,
-    mysql::{MysqlSource, ServerIds},
-};
+use headwater_connectors::{Source, mysql::MysqlSource};
 use mysql_async::prelude::Queryable;
 
 use crate::{fold::Running, server::Db};
@@ -229,22 +226,4 @@ async fn a_barrier_is_placed_on_an_idle_server() {
     let before = std::time::Instant::now();
     tail.barrier().await;
     assert!(before.elapsed() < std::time::Duration::from_secs(2));
-}
-
-#[tokio::test]
-async fn two_jobs_with_one_server_id_get_a_clear_error() {
-    let mut db = Db::new("clash").await;
-    db.run("CREATE TABLE a (id INT PRIMARY KEY, v INT)").await;
-    let source = || {
-        let mut options = db.options();
-        options.server_ids = ServerIds::Range(77_001..=77_001);
-        MysqlSource::new(options)
-    };
-    let mut first = Running::start(source()).await;
-    first.barrier().await;
-    let mut second = Running::start(source()).await;
-    second.barrier().await;
-    let error = first.error().await;
-    assert!(!error.is_transient(), "{error}");
-    assert!(error.to_string().contains("server id"), "{error}");
 }

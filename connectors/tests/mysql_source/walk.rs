@@ -1,9 +1,36 @@
-use std::ops::ControlFlow;
+use std::time::Duration;
 
 use arrow_array::{Array, RecordBatch, cast::AsArray, types::Int32Type};
-use headwater_connectors::{ChunkEnd, Source, Split, mysql::MysqlSource};
+use headwater_connectors::{ChunkEnd, ChunkReader, Source, Split, TableSchema, mysql::MysqlSource};
+use tokio::sync::mpsc;
 
 use crate::server::Db;
+
+pub type Reader = Box<dyn ChunkReader>;
+
+/// Reads a chunk whole.
+pub async fn chunk(
+    reader: &mut Reader,
+    schema: &TableSchema,
+    split: &Split,
+) -> (ChunkEnd, Vec<RecordBatch>) {
+    let (out, mut batches) = mpsc::channel(1000);
+    let end = reader.read(schema, split, &out).await.unwrap();
+    let batches = std::iter::from_fn(|| batches.try_recv().ok()).collect();
+    (end, batches)
+}
+
+fn rows(batches: &[RecordBatch]) -> usize {
+    batches.iter().map(RecordBatch::num_rows).sum()
+}
+
+/// Column `n`.
+fn numbers(batches: &[RecordBatch]) -> Vec<i32> {
+    let columns = batches.iter().map(|b| b.column_by_name("n").unwrap());
+    columns
+        .flat_map(|column| column.as_primitive::<Int32Type>().values().to_vec())
+        .collect()
+}
 
 /// Walks a table in chunks of two rows; gives column `n` of all rows, in the order read.
 async fn walk(db: &Db, table: &str, splits: usize) -> Vec<i32> {
@@ -21,18 +48,13 @@ async fn walk(db: &Db, table: &str, splits: usize) -> Vec<i32> {
     let mut reader = source.reader().await.unwrap();
     let mut seen = Vec::new();
     for mut split in source.splits(&schema, splits).await.unwrap() {
-        for chunk in 0.. {
-            assert!(chunk < 5000, "{table}: too many chunks");
-            let mut rows = 0;
-            let mut emit = |batch: RecordBatch| {
-                rows += batch.num_rows();
-                let column = batch.column_by_name("n").unwrap();
-                seen.extend(column.as_primitive::<Int32Type>().values().iter().copied());
-                ControlFlow::Continue(())
-            };
-            match reader.read(&schema, &split, &mut emit).await.unwrap() {
+        for count in 0.. {
+            assert!(count < 5000, "{table}: too many chunks");
+            let (end, batches) = chunk(&mut reader, &schema, &split).await;
+            seen.extend(numbers(&batches));
+            match end {
                 ChunkEnd::More(key) => {
-                    assert_eq!(rows, 2, "{table}");
+                    assert_eq!(rows(&batches), 2, "{table}");
                     // Cursors survive a checkpoint.
                     let text = serde_json::to_string(&key).unwrap();
                     split.after = Some(serde_json::from_str(&text).unwrap());
@@ -208,14 +230,8 @@ async fn sparse_keys_cost_nothing_and_splits_cover_all() {
     for mut split in splits {
         loop {
             chunks += 1;
-            let end = reader
-                .read(&schema, &split, &mut |batch| {
-                    let column = batch.column_by_name("n").unwrap();
-                    seen.extend(column.as_primitive::<Int32Type>().values().iter().copied());
-                    ControlFlow::Continue(())
-                })
-                .await
-                .unwrap();
+            let (end, batches) = chunk(&mut reader, &schema, &split).await;
+            seen.extend(numbers(&batches));
             match end {
                 ChunkEnd::More(key) => split.after = Some(key),
                 ChunkEnd::Done => break,
@@ -242,37 +258,33 @@ async fn a_break_ends_a_chunk_behind_what_was_emitted_and_deleted_rows_do_not_di
         after: None,
         upto: None,
     };
-    let mut rows = 0;
-    let end = reader
-        .read(&schema, &split, &mut |batch| {
+    // Whoever takes the rows is slow.
+    let (out, mut batches) = mpsc::channel::<RecordBatch>(1);
+    let slow = tokio::spawn(async move {
+        tokio::time::sleep(Duration::from_millis(2200)).await;
+        let mut rows = 0;
+        while let Some(batch) = batches.recv().await {
             rows += batch.num_rows();
-            ControlFlow::Break(())
-        })
-        .await
-        .unwrap();
+        }
+        rows
+    });
+    let end = reader.read(&schema, &split, &out).await.unwrap();
+    drop(out);
+    let first = slow.await.unwrap();
     let ChunkEnd::More(key) = end else {
         panic!("{end:?}")
     };
     assert!(
-        rows < 40_000 && key == vec![rows.to_string()],
-        "{rows} {key:?}"
+        first < 20_000 && key == vec![first.to_string()],
+        "{first} {key:?}"
     );
     split.after = Some(key);
     db.run("DELETE FROM s WHERE k > 20000").await;
-    let end = reader
-        .read(&schema, &split, &mut |batch| {
-            rows += batch.num_rows();
-            ControlFlow::Continue(())
-        })
-        .await
-        .unwrap();
-    assert_eq!((end, rows), (ChunkEnd::Done, 20_000));
+    let (end, batches) = chunk(&mut reader, &schema, &split).await;
+    assert_eq!((end, first + rows(&batches)), (ChunkEnd::Done, 20_000));
     // A cursor that does not advance is an error, not an endless walk.
     split.after = Some(vec!["30000".into()]);
-    let end = reader
-        .read(&schema, &split, &mut |_| ControlFlow::Continue(()))
-        .await
-        .unwrap();
+    let (end, _) = chunk(&mut reader, &schema, &split).await;
     assert_eq!(end, ChunkEnd::Done);
 }
 
@@ -289,14 +301,7 @@ async fn rows_are_found_by_the_keys_of_a_batch() {
         after: None,
         upto: None,
     };
-    let mut batches = Vec::new();
-    reader
-        .read(&schema, &split, &mut |batch| {
-            batches.push(batch);
-            ControlFlow::Continue(())
-        })
-        .await
-        .unwrap();
+    let (_, batches) = chunk(&mut reader, &schema, &split).await;
     let keys: Vec<Vec<String>> = (0..2)
         .map(|row| source.key_of(&schema, &batches[0], row).unwrap())
         .collect();
@@ -323,15 +328,13 @@ async fn chunks_are_ranges_of_the_index() {
         after: None,
         upto: None,
     };
-    let (mut rows, mut chunks) = (0, 0);
-    while let ChunkEnd::More(key) = reader
-        .read(&schema, &split, &mut |batch| {
-            rows += batch.num_rows();
-            ControlFlow::Continue(())
-        })
-        .await
-        .unwrap()
-    {
+    let (mut read, mut chunks) = (0, 0);
+    loop {
+        let (end, batches) = chunk(&mut reader, &schema, &split).await;
+        read += rows(&batches);
+        let ChunkEnd::More(key) = end else {
+            break;
+        };
         chunks += 1;
         let (a, b, c) = (&key[0], &key[1], &key[2]);
         let later: Vec<String> = (b.parse::<u32>().unwrap() + 1..=3)
@@ -359,5 +362,5 @@ async fn chunks_are_ranges_of_the_index() {
         );
         split.after = Some(key);
     }
-    assert_eq!((rows, chunks), (3000, 30));
+    assert_eq!((read, chunks), (3000, 30));
 }

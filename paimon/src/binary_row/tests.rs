@@ -1,4 +1,4 @@
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, slice::from_ref, sync::Arc};
 
 use arrow_array::{
     BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array,
@@ -132,7 +132,11 @@ fn rows_are_byte_for_byte_what_java_writes_and_read_back() {
             assert_eq!(encode(&values, &table.types).unwrap(), expected);
             let columns = table.columns.iter().zip(&table.types);
             for ((array, data_type), value) in columns.zip(values) {
-                assert_eq!(Column::new(array, data_type).unwrap().value(row), value);
+                let own = Column::new(array, data_type).unwrap().value(row);
+                assert_eq!(
+                    encode(&[own], from_ref(data_type)).unwrap(),
+                    encode(&[value], from_ref(data_type)).unwrap()
+                );
             }
             rows += 1;
         }
@@ -148,29 +152,53 @@ fn nulls_set_their_bit_and_keep_their_place() {
         DataType::Timestamp(6),
         DataType::String,
     ];
-    let bytes = encode(&vec![Value::Null; 4], &types).unwrap();
+    let null = Value::<&[u8]>::Null;
+    let bytes = encode(&[null; 4], &types).unwrap();
     assert_eq!(bytes.len(), 4 + 8 + 4 * 8 + 16 + 8);
     assert_eq!(bytes[5], 0b1111);
     // The offsets of the decimal and the timestamp.
     assert_eq!((bytes[24], bytes[32]), (40, 56));
-    assert_eq!(decode(&bytes, &types).unwrap(), vec![Value::Null; 4]);
+    assert_eq!(decode(&bytes, &types).unwrap(), [null; 4]);
     let many = vec![DataType::Int; 57];
-    let bytes = encode(&vec![Value::Null; 57], &many).unwrap();
+    let bytes = encode(&[null; 57], &many).unwrap();
     assert_eq!(bytes.len(), 4 + 16 + 57 * 8);
     assert_eq!(decode(&bytes, &many).unwrap().len(), 57);
 }
 
 #[test]
 fn no_row_is_twelve_zero_bytes() {
-    assert_eq!(encode(&[], &[]).unwrap(), [0; 12]);
+    assert_eq!(encode::<Vec<u8>>(&[], &[]).unwrap(), [0; 12]);
+}
+
+#[test]
+fn keys_have_the_order_of_java() {
+    let order = |data_type: DataType, a: Value<&[u8]>, b: Value<&[u8]>| {
+        let types = [data_type];
+        let row = |value| encode(&[value], &types).unwrap();
+        compare_keys(&types, &row(a), &row(b)).unwrap()
+    };
+    use Ordering::{Greater, Less};
+    assert_eq!(order(DataType::Int, Value::Int(-1), Value::Int(1)), Less);
+    let (z, e) = (Value::Bytes(&b"Z"[..]), Value::Bytes("é".as_bytes()));
+    assert_eq!(order(DataType::String, z, e), Less);
+    let (low, high) = (Value::Double(-0.0), Value::Double(0.0));
+    assert_eq!(order(DataType::Double, low, high), Less);
+    let (nan, infinity) = (Value::Float(-f32::NAN), Value::Float(f32::INFINITY));
+    assert_eq!(order(DataType::Float, nan, infinity), Greater);
+    assert_eq!(
+        order(DataType::Int, Value::Null, Value::Int(i32::MIN)),
+        Less
+    );
+    let types = [DataType::Int];
+    assert_eq!(compare_keys(&types, &[0; 12], &[0; 12]), None);
 }
 
 proptest::proptest! {
     #[test]
     fn any_decimal_reads_back(digits: i128) {
         let types = [DataType::Decimal(38, 0)];
-        let bytes = encode(&[Value::Decimal(digits)], &types).unwrap();
-        proptest::prop_assert_eq!(decode(&bytes, &types).unwrap(), vec![Value::Decimal(digits)]);
+        let bytes = encode(&[Value::<&[u8]>::Decimal(digits)], &types).unwrap();
+        proptest::prop_assert_eq!(decode(&bytes, &types).unwrap(), [Value::Decimal(digits)]);
     }
 
     #[test]

@@ -6,10 +6,10 @@ use std::{
 };
 
 use crate::{
+    binary_row::compare_keys,
     data_file_meta::DataFileMeta,
     data_type::DataType,
     error::{Error, Result},
-    row_view::compare_keys,
 };
 
 /// A file and its place in the manifest: of two rows with one key and one sequence number the

@@ -14,9 +14,9 @@ use rand::{Rng, SeedableRng, rngs::StdRng, seq::index::sample};
 
 use super::*;
 use crate::{
+    commit::tests::key,
     data_file_meta::SimpleStats,
     data_type::{DataField, DataType},
-    row_view::{Datum, serialize},
     schema::Schema,
 };
 
@@ -76,13 +76,13 @@ async fn write(table: &Table, level: i32, rows: &[Row]) -> DataFileMeta {
     let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
-    let key = |row: &Row| serialize(&[DataType::Int], &[Datum::Long(i64::from(row.id))]);
+    let key_of = |row: &Row| key(i64::from(row.id));
     let meta = DataFileMeta {
         file_name: format!("data-{}-0.parquet", uuid::Uuid::new_v4()),
         file_size: bytes.len() as i64,
         row_count: rows.len() as i64,
-        min_key: key(rows.first().unwrap()),
-        max_key: key(rows.last().unwrap()),
+        min_key: key_of(rows.first().unwrap()),
+        max_key: key_of(rows.last().unwrap()),
         key_stats: SimpleStats::default(),
         value_stats: SimpleStats::default(),
         min_sequence_number: 0,
@@ -248,14 +248,11 @@ async fn damaged_files_are_errors() {
 
 #[test]
 fn files_that_share_no_keys_stand_in_sections_of_their_own() {
-    let file = |level: i32, keys: std::ops::RangeInclusive<i64>| {
-        let key = |value: i64| serialize(&[DataType::Int], &[Datum::Long(value)]);
-        DataFileMeta {
-            level,
-            min_key: key(*keys.start()),
-            max_key: key(*keys.end()),
-            ..crate::commit::tests::file("x", level, keys)
-        }
+    let file = |level: i32, keys: std::ops::RangeInclusive<i64>| DataFileMeta {
+        level,
+        min_key: key(*keys.start()),
+        max_key: key(*keys.end()),
+        ..crate::commit::tests::file("x", level, keys)
     };
     let files = [
         file(5, 0..=9),

@@ -31,8 +31,8 @@ const TABLES: [&str; 2] = ["a", "b"];
 pub struct Rules {
     /// H is taken from the set of executed transactions, which lags.
     pub high_from_executed: bool,
-    /// The job's position begins behind what the engine has not committed yet.
-    pub tail_starts_late: bool,
+    /// A round begins before the server has executed what the tail has emitted.
+    pub low_without_wait: bool,
 }
 
 /// One change: table, key, and the new value or none.
@@ -45,6 +45,8 @@ struct Inner {
     log: Vec<Vec<Change>>,
     committed: usize,
     executed: usize,
+    /// The engine, or the executed set, stands still for a while.
+    stalled: [bool; 2],
     steps_left: usize,
 }
 
@@ -74,6 +76,7 @@ impl World {
                 log: Vec::new(),
                 committed: 0,
                 executed: 0,
+                stalled: [false; 2],
                 steps_left,
             })),
             rules,
@@ -84,6 +87,11 @@ impl World {
     fn step(&self) {
         let mut guard = self.inner.lock().unwrap();
         let world = &mut *guard;
+        for stalled in &mut world.stalled {
+            if world.rng.random_bool(0.1) {
+                *stalled = !*stalled;
+            }
+        }
         for _ in 0..world.rng.random_range(0..4) {
             match world.rng.random_range(0..3) {
                 0 if world.steps_left > 0 => {
@@ -102,8 +110,12 @@ impl World {
                         .collect();
                     world.log.push(changes);
                 }
-                1 => world.committed = (world.committed + 1).min(world.log.len()),
-                2 => world.executed = (world.executed + 1).min(world.committed),
+                1 if !world.stalled[0] => {
+                    world.committed = (world.committed + 2).min(world.log.len());
+                }
+                2 if !world.stalled[1] => {
+                    world.executed = (world.executed + 2).min(world.committed);
+                }
                 _ => {}
             }
         }
@@ -244,11 +256,10 @@ impl Source for SimSource {
 
     async fn start(&self, _: &[Arc<TableSchema>]) -> Result<SourceState> {
         self.pause().await;
-        let offset = match (self.world.rules.tail_starts_late, self.chance(0.5)) {
-            (true, _) => self.world.logged() + 2,
-            (false, true) => self.world.executed(),
-            // Any T0 will do: rounds wait for what the tail has emitted.
-            (false, false) => self.world.logged(),
+        // Any T0 will do: rounds wait for what the tail has emitted.
+        let offset = match self.chance(0.5) {
+            true => self.world.executed(),
+            false => self.world.logged(),
         };
         Ok(SourceState {
             position: at(offset),
@@ -310,7 +321,7 @@ impl Source for SimSource {
         loop {
             self.pause().await;
             let executed = self.world.executed();
-            if executed >= offset(emitted) {
+            if executed >= offset(emitted) || self.world.rules.low_without_wait {
                 return Ok(at(executed));
             }
         }

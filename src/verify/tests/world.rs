@@ -19,7 +19,7 @@ use object_store::{memory::InMemory, path::Path};
 use tokio::sync::{mpsc, watch};
 
 use crate::{
-    checkpoint::{Lease, Marker, Record, SplitState, StateStore, TableState},
+    checkpoint::{Lease, Record, SplitState, StateStore, TableState},
     job::limit::RowLimit,
     verify::{
         Report, Verifier, VerifyOptions,
@@ -251,6 +251,15 @@ impl Lake for TestLake {
         let stream = |batch| stream::iter([Ok(batch)]).boxed();
         Ok(buckets.into_iter().map(stream).collect())
     }
+
+    async fn newer_by_others(
+        &self,
+        _: &TableState,
+        _: i64,
+        _: &str,
+    ) -> crate::error::Result<Option<(i64, String)>> {
+        Ok(None)
+    }
 }
 
 /// A source, a lake and the state of the job between them.
@@ -301,7 +310,7 @@ impl Bench {
             next_sequence: 1,
             event_time_ms: None,
             committed_before: true,
-            floor: None,
+            instance: "test".into(),
             tables: vec![TableState {
                 source: schema().name.clone(),
                 sink: TableName::new("lake", "items"),
@@ -316,11 +325,7 @@ impl Bench {
             commits: Vec::new(),
         };
         self.state.create(&record).await.unwrap();
-        let marker = Marker {
-            number,
-            position: record.source.position.to_string(),
-            snapshots: [("lake.items".to_owned(), number)].into(),
-        };
+        let marker = record.marker([("lake.items".to_owned(), number)].into());
         self.state.mark_committed(&marker).await.unwrap();
         self.state.prune(3).await.unwrap();
     }

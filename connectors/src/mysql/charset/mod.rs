@@ -2,8 +2,8 @@
 //!
 //! A code that has no character becomes `?`, which is what the server gives to every client. Both
 //! phases decode the column's own bytes here, so they agree; in a key such a value is refused,
-//! since two keys could become one. Not solved: sets in which two valid codes mean one character
-//! (a few NEC and IBM rows of `sjis` and `cp932`); a key that uses both spellings would merge.
+//! since two keys could become one. So is, in a key, a code whose character has another code, too
+//! (see [`Charset::is_one_to_one`]).
 
 mod multi_byte;
 mod single_byte;
@@ -76,6 +76,24 @@ impl Charset {
         matches!(self, Self::Utf8)
     }
 
+    /// Whether every character stands here in the first of its codes. Two texts for which that is
+    /// so are the same characters only when they are the same bytes.
+    pub(crate) fn is_one_to_one(&self, bytes: &[u8]) -> bool {
+        match self {
+            _ if bytes.is_ascii() => true,
+            Self::Utf8 | Self::Units { .. } => true,
+            Self::SingleByte(table) => bytes.iter().all(|byte| {
+                let upper = byte.checked_sub(128).map(usize::from);
+                let char = upper.and_then(|upper| table.get(upper));
+                char.is_none_or(|char| {
+                    let first = table.iter().position(|other| other == char);
+                    *char == '\0' || (!char.is_ascii() && first == upper)
+                })
+            }),
+            Self::MultiByte(table) => codes(table, bytes).all(|code| !table.is_second(code)),
+        }
+    }
+
     /// Appends `bytes` as UTF-8.
     pub(crate) fn append(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Converted, NotText> {
         match self {
@@ -137,18 +155,27 @@ fn append_single(table: &[char; 128], bytes: &[u8], out: &mut Vec<u8>) -> Conver
     converted
 }
 
-fn append_multi(table: &multi_byte::Table, bytes: &[u8], out: &mut Vec<u8>) -> Converted {
-    let mut converted = Converted::Exact;
+/// The codes of a text, ASCII ones included.
+fn codes<'a>(table: &multi_byte::Table, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     let mut rest = bytes;
-    while let Some((first, tail)) = rest.split_first() {
-        if first.is_ascii() {
-            out.push(*first);
-            rest = tail;
-            continue;
-        }
-        let length = table.length(rest);
+    std::iter::from_fn(move || {
+        let length = match rest.first()? {
+            first if first.is_ascii() => 1,
+            _ => table.length(rest),
+        };
         let (code, tail) = rest.split_at_checked(length).unwrap_or((rest, &[]));
         rest = tail;
+        Some(code)
+    })
+}
+
+fn append_multi(table: &multi_byte::Table, bytes: &[u8], out: &mut Vec<u8>) -> Converted {
+    let mut converted = Converted::Exact;
+    for code in codes(table, bytes) {
+        if code.is_ascii() {
+            out.extend_from_slice(code);
+            continue;
+        }
         match table.char(code) {
             Some(char) => converted = converted.and(push(char, out)),
             None => {
@@ -200,4 +227,56 @@ fn append_utf32(bytes: &[u8], out: &mut Vec<u8>) -> Converted {
         }
     }
     converted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn second_codes_of_a_character_are_known() {
+        let is_one_to_one = |set: &str, bytes: &[u8]| {
+            let charset = Charset::named(set).unwrap();
+            let mut out = Vec::new();
+            assert_eq!(charset.append(bytes, &mut out), Ok(Converted::Exact));
+            charset.is_one_to_one(bytes)
+        };
+        for (set, first, second) in [
+            ("cp932", &[0x81, 0xCA][..], &[0xEE, 0xF9][..]),
+            ("cp932", &[0x87, 0x54], &[0xFA, 0x4A]),
+            ("cp932", &[0xFA, 0x5C], &[0xED, 0x40]),
+            ("cp932", b"ab", &[b'a', 0xEE, 0xFC]),
+            ("sjis", b"\\", &[0x81, 0x5F]),
+            ("ujis", b"\\", &[0xA1, 0xC0]),
+            ("ujis", b"~", &[0x8F, 0xA2, 0xB7]),
+            ("eucjpms", &[0xA2, 0xE2], &[0xAD, 0xF0]),
+            ("eucjpms", &[0xAD, 0xB5], &[0x8F, 0xF3, 0xFD]),
+            ("armscii8", b")", &[0xA4]),
+        ] {
+            assert!(is_one_to_one(set, first), "{set} {first:x?}");
+            assert!(!is_one_to_one(set, second), "{set} {second:x?}");
+        }
+        // Whatever is taken for one-to-one is: no two codes of a set give one character.
+        for set in [
+            "armscii8", "hp8", "latin1", "tis620", "big5", "cp932", "eucjpms", "euckr", "gb18030",
+            "gb2312", "gbk", "sjis", "ujis",
+        ] {
+            let charset = Charset::named(set).unwrap();
+            let mut seen = std::collections::HashMap::new();
+            let triples = (0x8F_A1A1..=0x8F_FEFE_u32).filter(|_| set.contains('j'));
+            for code in (0..=0xFF).chain(0x8000..=0xFFFF).chain(triples) {
+                let bytes = code.to_be_bytes();
+                let bytes = &bytes[bytes.iter().take_while(|b| **b == 0).count().min(3)..];
+                let mut text = Vec::new();
+                if charset.append(bytes, &mut text) == Ok(Converted::Exact)
+                    && charset.is_one_to_one(bytes)
+                    && let Some(other) = seen.insert(text.clone(), code)
+                {
+                    panic!("{set}: {other:x} and {code:x} are {text:x?}");
+                }
+            }
+        }
+        assert!(is_one_to_one("gbk", &[0xD6, 0xD0, b'a', 0xCE, 0xC4]));
+        assert!(is_one_to_one("latin1", &[0xE9, 0x80]));
+    }
 }

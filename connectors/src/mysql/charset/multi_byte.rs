@@ -4,7 +4,7 @@
 //! Source: every code was asked of MySQL 9.7 and compared; the test of the character sets does it
 //! again.
 
-use std::{fmt, sync::OnceLock};
+use std::{collections::HashMap, fmt, sync::OnceLock};
 
 use encoding_rs::{BIG5, DecoderResult, EUC_JP, EUC_KR, Encoding, GB18030, GBK, SHIFT_JIS};
 
@@ -18,6 +18,8 @@ pub(crate) struct Table {
     differences: &'static [Difference],
     /// Characters of the codes 0x8000 to 0xFFFF; U+0000 where there is none.
     pairs: OnceLock<Box<[char]>>,
+    /// Codes whose character has an earlier code, sorted.
+    seconds: OnceLock<Box<[u32]>>,
 }
 
 impl fmt::Debug for Table {
@@ -32,6 +34,7 @@ impl Table {
             encoding,
             differences,
             pairs: OnceLock::new(),
+            seconds: OnceLock::new(),
         }
     }
 
@@ -72,11 +75,49 @@ impl Table {
         self.look_up(code)
     }
 
+    /// Whether the code's character has another code that comes before this one.
+    pub(super) fn is_second(&self, code: &[u8]) -> bool {
+        if code.is_ascii() {
+            return false;
+        }
+        let seconds = self.seconds.get_or_init(|| self.find_seconds());
+        seconds.binary_search(&number(code)).is_ok()
+    }
+
+    /// ASCII comes first, then the lower code; only of the NEC selection of IBM's characters (leads
+    /// 0xED and 0xEE of `cp932`) everyone uses the other, and the server gives it.
+    fn find_seconds(&self) -> Box<[u32]> {
+        let mut first: HashMap<char, u32> = (0..128_u8).map(|n| (n.into(), n.into())).collect();
+        let mut seconds = Vec::new();
+        let nec = 0xED40..=0xEEFC_u32;
+        let is_last = |code: &u32| self.encoding == SHIFT_JIS && nec.contains(code);
+        let pairs = (0x80..=0xFF_u32).chain(0x8000..=0xFFFF);
+        let triples = match self.encoding == EUC_JP {
+            true => 0x8F_A1A1..=0x8F_FEFE_u32,
+            #[expect(clippy::reversed_empty_ranges, reason = "no codes of three bytes")]
+            false => 1..=0,
+        };
+        let codes = pairs.clone().filter(|code| !is_last(code)).chain(triples);
+        for code in codes.chain(pairs.filter(is_last)) {
+            let bytes = code.to_be_bytes();
+            let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+            let bytes = bytes.get(zeros..).unwrap_or_default();
+            // A pair that is not read as one has no character of its own.
+            if self.length(bytes) != bytes.len() {
+                continue;
+            }
+            if let Some(char) = self.char(bytes)
+                && *first.entry(char).or_insert(code) != code
+            {
+                seconds.push(code);
+            }
+        }
+        seconds.sort_unstable();
+        seconds.into()
+    }
+
     fn look_up(&self, code: &[u8]) -> Option<char> {
-        let number = code
-            .iter()
-            .fold(0_u32, |number, byte| number << 8 | u32::from(*byte));
-        if let Some(char) = difference(self.differences, number) {
+        if let Some(char) = difference(self.differences, number(code)) {
             return Some(char).filter(|char| *char != '\0');
         }
         let mut text = [0; 16];
@@ -91,6 +132,11 @@ impl Table {
         // A code of two characters is none of the server's.
         chars.next().filter(|_| chars.next().is_none())
     }
+}
+
+fn number(code: &[u8]) -> u32 {
+    let bytes = code.iter();
+    bytes.fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
 /// The character of a code where the server differs: U+0000 when it knows none.

@@ -17,7 +17,11 @@ use self::{
     cursor::Cursor,
     lexer::{Token, tokens},
 };
-use super::{table::MysqlColumn, table::MysqlTable, types::TypeOptions};
+use super::{
+    options::TableFilter,
+    table::{MysqlColumn, MysqlTable},
+    types::TypeOptions,
+};
 use crate::schema::TableName;
 
 /// Where a new column goes.
@@ -40,6 +44,8 @@ pub(crate) enum Effect {
     Refuse(TableName, String),
     /// A statement that changes rows and was logged as text.
     Rows(String),
+    /// A table that is wanted and not captured comes into being, or gets its name.
+    Created(TableName),
 }
 
 /// The tables that the job captures, as of the statement.
@@ -58,6 +64,8 @@ pub(crate) trait Captured {
 pub(crate) struct Context<'a> {
     /// Captured tables.
     pub captured: &'a dyn Captured,
+    /// Tables that the job file names.
+    pub wanted: &'a TableFilter,
     /// The database of names without one.
     pub database: &'a str,
     /// How the text is read.
@@ -258,6 +266,9 @@ fn create(cursor: &mut Cursor<'_>, context: &Context<'_>, effects: &mut Vec<Effe
         }
         return;
     }
+    let mut named = cursor.clone();
+    named.eat_all(&["IF", "NOT", "EXISTS"]);
+    created(&mut named, context, effects);
     // Of a table that exists, IF NOT EXISTS makes it nothing.
     if !cursor.eat_all(&["IF", "NOT", "EXISTS"]) {
         refuse_named(cursor, context, effects, "creates the table anew");
@@ -315,6 +326,7 @@ fn rename(cursor: &mut Cursor<'_>, context: &Context<'_>, effects: &mut Vec<Effe
         if !(cursor.eat("TO") || cursor.eat("AS")) {
             return;
         }
+        created(&mut cursor.clone(), context, effects);
         refuse_named(
             cursor,
             context,
@@ -324,6 +336,18 @@ fn rename(cursor: &mut Cursor<'_>, context: &Context<'_>, effects: &mut Vec<Effe
         if !cursor.eat_symbol(',') {
             return;
         }
+    }
+}
+
+/// Reads a name and takes note when it is wanted and not captured.
+fn created(cursor: &mut Cursor<'_>, context: &Context<'_>, effects: &mut Vec<Effect>) {
+    let Some((database, table)) = cursor.qualified(context.database) else {
+        return;
+    };
+    let name = TableName::new(database, table);
+    let is_captured = context.captured.table(&name.database, &name.table);
+    if is_captured.is_none() && context.wanted.matches(&name) {
+        effects.push(Effect::Created(name));
     }
 }
 

@@ -45,6 +45,7 @@ fn run_in(text: &str, database: &str, key: Option<&'static str>, dialect: Dialec
     let tables = Tables(vec![table("t"), table("u")], key);
     let context = Context {
         captured: &tables,
+        wanted: &TableFilter::parse("db.new_[a-z]+, db.t", None).unwrap(),
         database,
         dialect,
         types: &TypeOptions::default(),
@@ -330,5 +331,36 @@ proptest::proptest! {
     fn no_text_makes_it_panic(text in ".{0,200}", tail in "(ALTER TABLE t|ADD|,|\\(|\\)|'|`|x|INT|;| |/\\*!|\\*/){0,40}") {
         run(&text);
         run(&format!("ALTER TABLE t {tail}"));
+    }
+}
+
+#[test]
+fn wanted_tables_that_come_into_being_are_noticed() {
+    let created = |text: &str| -> Vec<String> {
+        let effects = run(text).into_iter();
+        effects
+            .filter_map(|effect| match effect {
+                Effect::Created(name) => Some(name.to_string()),
+                _ => None,
+            })
+            .collect()
+    };
+    for (text, names) in [
+        ("CREATE TABLE new_a (id INT PRIMARY KEY)", &["db.new_a"][..]),
+        (
+            "create table if not exists `DB`.`New_B` like t",
+            &["DB.New_B"],
+        ),
+        ("CREATE TABLE old (id INT)", &[]),
+        ("CREATE TEMPORARY TABLE new_a (id INT)", &[]),
+        ("CREATE TABLE other.new_a (id INT)", &[]),
+        ("CREATE TABLE IF NOT EXISTS t (id INT)", &[]),
+        (
+            "RENAME TABLE old TO new_a, x TO y, z TO db.new_c",
+            &["db.new_a", "db.new_c"],
+        ),
+        ("DROP TABLE new_a", &[]),
+    ] {
+        assert_eq!(created(text), names, "{text}");
     }
 }

@@ -296,7 +296,7 @@ impl MysqlChunkReader {
 /// A column or table that is gone was changed by a DDL that the tail has yet to meet.
 fn missing_table(error: Error, schema: &TableSchema) -> Error {
     let text = error.to_string();
-    if text.contains("1146") || text.contains("1054") || text.contains("42S02") {
+    if text.contains("ERROR 1146 ") || text.contains("ERROR 1054 ") || text.contains("42S02") {
         return Error::transient(format!(
             "{} has changed while it was read; the log says how",
             schema.name

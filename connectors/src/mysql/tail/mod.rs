@@ -5,6 +5,7 @@
 //!                                      └─ statements ─► ddl           └─ XaRows until XA COMMIT
 //! ```
 
+mod payload;
 pub(super) mod scan;
 mod statement;
 mod stream;
@@ -24,8 +25,9 @@ use mysql_common::binlog::{
 };
 use tokio::sync::{mpsc, watch};
 
-pub(super) use self::stream::{CLASH, LOST_ADVICE, PURGED_ADVICE};
+pub(super) use self::stream::{LOST_ADVICE, PURGED_ADVICE};
 use self::{
+    payload::PayloadGuard,
     stream::{LogStream, Next},
     tables::{Entry, Tables},
     xa::{OpenXa, XaRows},
@@ -80,6 +82,7 @@ pub(super) struct Tail<'a> {
     open_rows: u64,
     /// The open transaction came compressed, and its end has not come yet.
     in_payload: bool,
+    payload_guard: PayloadGuard,
     xa: OpenXa,
     format_seen: bool,
     event_time_ms: Option<i64>,
@@ -122,6 +125,7 @@ impl<'a> Tail<'a> {
             commit_ms: 0,
             open_rows: 0,
             in_payload: false,
+            payload_guard: PayloadGuard::default(),
             xa: OpenXa::default(),
             format_seen: false,
             event_time_ms: None,
@@ -137,8 +141,7 @@ impl<'a> Tail<'a> {
     /// Runs until an error, or until nobody listens any more.
     pub async fn run(mut self, conn: Conn, server_id: u32) -> Result<()> {
         let from = self.mysql()?.clone();
-        let mut stream =
-            LogStream::open(conn, &from, server_id, self.options.heartbeat_interval).await?;
+        let mut stream = LogStream::open(conn, &from, server_id, self.options).await?;
         tracing::info!(position = %self.position, server_id, "reading MySQL's log");
         let mut idle_since = Instant::now();
         loop {
@@ -303,7 +306,7 @@ impl<'a> Tail<'a> {
             },
             EventType::GTID_EVENT
             | EventType::GTID_TAGGED_LOG_EVENT
-            | EventType::ANONYMOUS_GTID_EVENT => self.begin(event, kind),
+            | EventType::ANONYMOUS_GTID_EVENT => self.begin(event, kind).await,
             EventType::TRANSACTION_PAYLOAD_EVENT => self.payload(event),
             EventType::QUERY_EVENT => self.query(event).await,
             EventType::TABLE_MAP_EVENT => self.table_map(event).await,
@@ -398,16 +401,17 @@ impl<'a> Tail<'a> {
         }
     }
 
-    fn begin(&mut self, event: &Event, kind: EventType) -> Result<()> {
+    async fn begin(&mut self, event: &Event, kind: EventType) -> Result<()> {
         self.unfinished()?;
         self.commit_ms = i64::from(event.header().timestamp()) * 1000;
+        let gtid: GtidEvent = event.read_event().map_err(damaged)?;
+        self.guard_memory(&gtid).await?;
         if kind == EventType::ANONYMOUS_GTID_EVENT {
             if self.mysql()?.gtid_set.is_some() {
                 return Err(Error::definite("a transaction without a GTID")
                     .advice("The job follows GTIDs: keep gtid_mode=ON, or start the job anew"));
             }
         } else {
-            let gtid: GtidEvent = event.read_event().map_err(damaged)?;
             if gtid.immediate_commit_timestamp() > 0 {
                 self.commit_ms = (gtid.immediate_commit_timestamp() / 1000) as i64;
             }

@@ -43,7 +43,7 @@ pub(in crate::mysql) async fn changed_tables(
         fold: state.fold_names,
     };
     let mut offset = from.offset;
-    let mut stream = LogStream::open(conn, from, server_id, options.heartbeat_interval).await?;
+    let mut stream = LogStream::open(conn, from, server_id, options).await?;
     while offset < end.offset {
         let event = match stream.next(Duration::from_secs(1)).await? {
             Next::Event(event) => event,
@@ -66,7 +66,7 @@ pub(in crate::mysql) async fn changed_tables(
                 Effect::AddColumns(name, _) | Effect::Refuse(name, _) => {
                     changed.insert(name.to_string(), (from.file.clone(), offset));
                 }
-                Effect::Rows(_) => {}
+                Effect::Rows(_) | Effect::Created(_) => {}
             }
         }
     }

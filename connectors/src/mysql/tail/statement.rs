@@ -121,6 +121,7 @@ impl Tail<'_> {
         for effect in effects {
             match effect {
                 Effect::Rows(verb) => return Err(logged_as_text(&verb)),
+                Effect::Created(name) => self.created(&name)?,
                 Effect::AddColumns(name, added) => {
                     if !self.is_old(&name, text)? {
                         self.add(&name, &added, text).await?;
@@ -133,6 +134,24 @@ impl Tail<'_> {
                     self.tables.forget_ids();
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Says once that a table is not captured though the job file names it.
+    fn created(&self, name: &TableName) -> Result<()> {
+        let is_old = is_before(
+            self.mysql()?,
+            &self.state.schemas_read_at,
+            self.gtid.as_ref(),
+        );
+        if !is_old && self.registry.is_first_sight(name) {
+            tracing::warn!(
+                table = %name,
+                position = %self.place(),
+                "a table was created that matches source.tables: it is not captured (adding \
+                 tables to a started job is not supported yet)"
+            );
         }
         Ok(())
     }
@@ -228,6 +247,7 @@ pub(super) fn logged_effects(
     let (major, minor, patch) = identity.numbers;
     let context = ddl::Context {
         captured,
+        wanted: &options.tables,
         database,
         dialect: Dialect {
             ansi_quotes: mode & MODE_ANSI_QUOTES != 0,

@@ -15,8 +15,9 @@ use mysql_common::{
 use crate::{
     error::{Error, Result},
     mysql::{
-        connect::{execute, failed},
+        connect::{codec_error, execute, failed},
         gtid::GtidSet,
+        options::MysqlOptions,
     },
     position::MysqlPosition,
 };
@@ -46,13 +47,19 @@ impl LogStream {
         mut conn: Conn,
         from: &MysqlPosition,
         server_id: u32,
-        heartbeat: Duration,
+        options: &MysqlOptions,
     ) -> Result<Self> {
-        let heartbeat = heartbeat.clamp(Duration::from_millis(500), HEARTBEAT_MAX);
-        let nanos = heartbeat.as_nanos();
+        let heartbeat = options
+            .heartbeat_interval
+            .clamp(Duration::from_millis(500), HEARTBEAT_MAX);
+        let (nanos, uuid) = (heartbeat.as_nanos(), options.replica_uuid);
+        // Under their names before and since 8.0.26.
         execute(
             &mut conn,
-            &format!("SET @master_heartbeat_period = {nanos}, @source_heartbeat_period = {nanos}"),
+            &format!(
+                "SET @master_heartbeat_period = {nanos}, @source_heartbeat_period = {nanos}, \
+                 @slave_uuid = '{uuid}', @replica_uuid = '{uuid}'"
+            ),
         )
         .await?;
         let request = BinlogStreamRequest::new(server_id);
@@ -163,7 +170,16 @@ fn log_failed(error: mysql_async::Error, what: &str) -> Error {
         mysql_async::Error::Server(server) if FATAL.contains(&server.code) => {
             fatal(&server.message)
         }
-        // The library reports an event that it cannot read as an I/O error.
+        // The library reports an event that it cannot read as an I/O error, and a connection that
+        // is cut within a packet as one of the same kind.
+        mysql_async::Error::Io(mysql_async::IoError::Io(io)) if codec_error(io).is_some() => {
+            failed(what, error)
+        }
+        mysql_async::Error::Io(mysql_async::IoError::Io(io))
+            if io.to_string().contains("bytes remaining on stream") =>
+        {
+            Error::transient("the connection was cut within an event").cause(error)
+        }
         mysql_async::Error::Io(mysql_async::IoError::Io(io))
             if io.kind() == std::io::ErrorKind::InvalidData
                 || io.kind() == std::io::ErrorKind::Other
@@ -175,10 +191,6 @@ fn log_failed(error: mysql_async::Error, what: &str) -> Error {
     }
 }
 
-/// Text of the error for two replicas with one id; looked for by the caller, too.
-pub(in crate::mysql) const CLASH: &str =
-    "another replica with the same server id has connected to MySQL";
-
 fn fatal(message: &str) -> Error {
     let has = |parts: &[&str]| parts.iter().any(|part| message.contains(part));
     if has(&[
@@ -186,8 +198,11 @@ fn fatal(message: &str) -> Error {
         "same server_id",
         "same server-id",
     ]) {
-        return Error::definite(CLASH)
-            .advice("Give each job its own `server-id`, different from those of all replicas");
+        // The server goes by the uuid, and that is this job's own.
+        return Error::definite(
+            "another instance of this job has connected to MySQL and reads its log now",
+        )
+        .advice("Let only one of them run; another job needs another name and state.path");
     }
     if has(&["purged", "Could not find first log file name"]) {
         return Error::definite(format!(
