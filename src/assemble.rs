@@ -3,8 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use headwater_connectors::mysql::{
-    MysqlOptions, MysqlSource, replica_uuid,
+    MysqlOptions, MysqlSource,
     options::{Password, ServerIds, Startup as MysqlStartup, TableFilter, TypeOptions},
+    replica_uuid,
 };
 use headwater_paimon::Catalog;
 use object_store::{ObjectStore, local::LocalFileSystem, path::Path};
