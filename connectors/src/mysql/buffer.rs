@@ -291,7 +291,10 @@ impl ColumnBuffer {
             return Err(fault("a SET with an empty label cannot be a key"));
         }
         self.push_with(|out| {
-            let set = labels.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1);
+            let set = labels
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| bits >> at & 1 == 1);
             for (number, (_, label)) in set.enumerate() {
                 if number > 0 {
                     out.push(b',');

@@ -16,6 +16,7 @@ use mysql_common::{
 };
 
 use super::{
+    TableFilter,
     ddl::{self, Captured, Dialect},
     json,
     rows::RowDecoder,
@@ -150,6 +151,7 @@ pub fn ddl(text: &str) {
     };
     let context = ddl::Context {
         captured: &table,
+        wanted: &TableFilter::default(),
         database: "d",
         dialect: Dialect {
             ansi_quotes: false,
