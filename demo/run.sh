@@ -22,7 +22,11 @@ finish() {
   trap - EXIT
   trap '' INT TERM HUP # cleaning up is not interrupted
   [[ $status -lt 128 ]] || printf '\nstopped: ending what the demo has started\n'
-  [[ -z $job ]] || kill -KILL "$job" 2>/dev/null || true
+  if [[ -n $job ]]; then
+    # Ctrl-C has reached the job too: it may clear its lines from the terminal.
+    for _ in {1..20}; do [[ $status -eq 130 ]] && kill -0 "$job" 2>/dev/null && sleep 0.1 || break; done
+    kill -KILL "$job" 2>/dev/null || true
+  fi
   [[ -z $writer ]] || kill "$writer" 2>/dev/null || true
   "$mysql" rm "$name" 2>/dev/null || true
   wait 2>/dev/null || true

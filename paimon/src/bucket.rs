@@ -81,13 +81,7 @@ impl BucketAssigner {
                 "option bucket = {buckets}: only fixed buckets (at least 1) are written"
             )));
         }
-        if let Some(function) = schema.options.get("bucket-function.type")
-            && !function.eq_ignore_ascii_case("default")
-        {
-            return Err(Error::Unsupported(format!(
-                "option bucket-function.type = {function}"
-            )));
-        }
+        schema.check_options()?;
         let keys = schema
             .bucket_keys()
             .into_iter()

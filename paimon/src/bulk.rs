@@ -14,11 +14,12 @@ use futures::{StreamExt, stream};
 
 use crate::{
     binary_row::{Column, Value},
-    data_file::{Budget, FileLayout, KeyValueBatch, RollingWriter, kind},
+    data_file::{FileLayout, KeyValueBatch, RollingWriter, kind},
     data_file_meta::{CommitMessage, DataFileMeta},
     error::{Error, Result},
     placement::{Place, Placement, bind, bytes_of},
     table::Table,
+    table_options::Budget,
     write_buffer::{CHUNK_ROWS_MAX, WriteSettings, messages},
 };
 

@@ -223,9 +223,19 @@ fn local_error(action: &'static str, folder: &std::path::Path, error: std::io::E
     )
 }
 
-/// A column to be added, and the column it shall stand behind; at the end when `None`. The field's
-/// id is ignored: it gets a new one.
-pub type AddedColumn<'a> = (DataField, Option<&'a str>);
+/// Where an added column shall stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnPlace<'a> {
+    /// Before all others.
+    First,
+    /// Behind the column of that name.
+    After(&'a str),
+    /// Behind all others.
+    Last,
+}
+
+/// A column to be added and its place. The field's id is ignored: it gets a new one.
+pub type AddedColumn<'a> = (DataField, ColumnPlace<'a>);
 
 impl Table {
     pub(crate) fn schema_path(&self, id: i64) -> Path {
@@ -302,7 +312,7 @@ impl Table {
         )
     }
 
-    /// Adds columns behind others, in this order, as one new schema, and returns the table at it.
+    /// Adds columns, one after the other, as one new schema, and returns the table at it.
     /// Columns that are there with the same type are left alone, so that the same change can be
     /// made again; new ones are always nullable, since older rows don't have them.
     ///
@@ -313,8 +323,8 @@ impl Table {
             let table = self.reload().await?;
             let mut schema = table.schema().as_ref().clone();
             let mut changed = false;
-            for (field, after) in columns {
-                changed |= self.add_column(&mut schema, field, *after)?;
+            for (field, place) in columns {
+                changed |= self.add_column(&mut schema, field, *place)?;
             }
             if !changed {
                 return Ok(table);
@@ -336,7 +346,7 @@ impl Table {
         &self,
         schema: &mut Schema,
         field: &DataField,
-        after: Option<&str>,
+        place: ColumnPlace<'_>,
     ) -> Result<bool> {
         let refuse = |message: String| Error::Table {
             table: self.name().to_owned(),
@@ -355,9 +365,10 @@ impl Table {
                 field.name, field.data_type, there.name, there.data_type
             )));
         }
-        let at = match after {
-            None => schema.fields.len(),
-            Some(name) => {
+        let at = match place {
+            ColumnPlace::First => 0,
+            ColumnPlace::Last => schema.fields.len(),
+            ColumnPlace::After(name) => {
                 let (at, _) = schema.field(name).ok_or_else(|| {
                     refuse(format!(
                         "cannot add column '{}' behind '{name}', which is not there",
@@ -381,4 +392,4 @@ impl Table {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -23,10 +23,8 @@ use crate::{
 };
 
 mod encoder;
-mod options;
 
 use encoder::{Encoder, FileShape};
-pub(crate) use options::{Budget, check_options};
 
 /// Size of the parts that a file is sent in; the least that S3 takes.
 const PART_BYTES: usize = 5 << 20;
@@ -60,7 +58,7 @@ impl FileLayout {
     /// Of a table; options that this crate does not honour are refused.
     pub fn new(table: &Table) -> Result<Arc<Self>> {
         let schema = table.schema();
-        check_options(schema)?;
+        table.check_options()?;
         let keys = schema
             .trimmed_primary_keys()
             .into_iter()

@@ -20,6 +20,8 @@ pub mod bucket;
 pub mod bulk;
 pub mod catalog;
 pub mod commit;
+#[cfg(test)]
+mod damage;
 pub mod data_file;
 pub mod data_file_meta;
 pub mod data_type;
@@ -36,10 +38,11 @@ pub mod snapshot;
 pub mod stats;
 mod storage;
 pub mod table;
+mod table_options;
 pub mod write_buffer;
 
 pub use bulk::BulkWriter;
-pub use catalog::Catalog;
+pub use catalog::{Catalog, ColumnPlace};
 pub use commit::{CommitOutcome, CommitRequest, Expect, LiveFile, TableCommitter};
 pub use data_file_meta::{CommitMessage, DataFileMeta, SimpleStats};
 pub use data_type::{DataField, DataType};

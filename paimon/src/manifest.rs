@@ -309,4 +309,4 @@ const SCHEMA_TEXT: &str = r#"{"type":"record","name":"record","namespace":"org.a
 {"name":"_WRITE_COLS","type":["null",{"type":"array","items":"string"}],"default":null}]}}]}"#;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -143,12 +143,11 @@ const SCHEMA_TEXT: &str = r#"{"type":"record","name":"record","namespace":"org.a
 {"name":"_MAX_ROW_ID","type":["null","long"],"default":null}]}"#;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    #[test]
-    fn lists_read_back_what_they_write() {
-        let meta = ManifestFileMeta {
+    pub(crate) fn meta() -> ManifestFileMeta {
+        ManifestFileMeta {
             file_name: "manifest-x-0".into(),
             file_size: 7,
             num_added_files: 2,
@@ -165,7 +164,12 @@ mod tests {
             max_level: Some(5),
             min_row_id: None,
             max_row_id: None,
-        };
+        }
+    }
+
+    #[test]
+    fn lists_read_back_what_they_write() {
+        let meta = meta();
         let bytes = encode(std::slice::from_ref(&meta)).unwrap();
         assert_eq!(decode("x", &bytes).unwrap(), vec![meta]);
         assert_eq!(decode("x", &encode(&[]).unwrap()).unwrap(), vec![]);

@@ -49,7 +49,7 @@ impl Schema {
     /// # Errors
     /// [`Error::Unsupported`] with a text that says what is wrong: names that differ in case only,
     /// keys that are not columns, partition columns outside of the primary key, no fixed bucket
-    /// count.
+    /// count, options of [`Schema::unsupported_options`].
     pub fn create(
         fields: Vec<DataField>,
         primary_keys: Vec<String>,
@@ -165,6 +165,7 @@ impl Schema {
                     .into(),
             );
         }
+        self.check_options()?;
         self.validate_bucket()
     }
 

@@ -214,11 +214,11 @@ impl Table {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// As Java 1.4.2 writes it, with members of later writers.
-    const JAVA: &str = r#"{"version":3,"uuid":"x","id":2,"schemaId":0,"baseManifestList":"manifest-list-a-0",
+    pub(crate) const JAVA: &str = r#"{"version":3,"uuid":"x","id":2,"schemaId":0,"baseManifestList":"manifest-list-a-0",
 "baseManifestListSize":1110,"deltaManifestList":"manifest-list-a-1","deltaManifestListSize":1113,
 "commitUser":"oracle","commitIdentifier":2,"commitKind":"APPEND","timeMillis":1796003294432,
 "totalRecordCount":6,"deltaRecordCount":3,"watermark":null,"operation":"WRITE","nextRowId":0}"#;

@@ -10,11 +10,12 @@ use arrow_select::interleave::interleave;
 use futures::{StreamExt, stream};
 
 use crate::{
-    data_file::{Budget, FileLayout, KeyValueBatch, RollingWriter, kind},
+    data_file::{FileLayout, KeyValueBatch, RollingWriter, kind},
     data_file_meta::{CommitMessage, DataFileMeta},
     error::{Error, Result},
     placement::{Place, Placement, bind, bytes_of},
     table::Table,
+    table_options::Budget,
 };
 
 /// Rows that are encoded at a time, at most.

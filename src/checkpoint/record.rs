@@ -131,3 +131,40 @@ impl Record {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::{Rng, SeedableRng, rngs::StdRng};
+
+    use super::*;
+
+    /// Damaged records are errors or other records, never a panic. `HEADWATER_DAMAGE_SEED` gives a
+    /// seed again.
+    #[test]
+    fn damaged_records_do_no_harm() {
+        let good = r#"{"format":1,"number":7,"epoch":2,"job":"j","commit_user":"u","created_ms":1,
+"next_sequence":9,"event_time_ms":null,"committed_before":true,"tables":[{"source":{"database":"d",
+"table":"t"},"sink":{"database":"d","table":"t"},"snapshot_sequence":0,"last_commit":3,"splits":[]}],
+"commits":[{"sink":{"database":"d","table":"t"},"messages":[]}],"source":{"position":{}}}"#;
+        let given = std::env::var("HEADWATER_DAMAGE_SEED").ok();
+        let seed = given.map_or_else(rand::random, |seed| seed.parse().unwrap());
+        println!("HEADWATER_DAMAGE_SEED={seed}");
+        let mut rng = StdRng::seed_from_u64(seed);
+        for _ in 0..3000 {
+            let mut bytes = good.as_bytes().to_vec();
+            for _ in 0..rng.random_range(1..5) {
+                let at = rng.random_range(0..bytes.len());
+                match rng.random_range(0..3) {
+                    0 => bytes[at] = rng.random(),
+                    1 => bytes[at] = b"0123456789{}[]\",:-"[rng.random_range(0..18)],
+                    _ => bytes.truncate(at.max(1)),
+                }
+            }
+            if let Ok(mut record) = serde_json::from_slice::<Record>(&bytes) {
+                record.settle();
+                let _ = record.successor(1, 1).snapshot_is_complete();
+            }
+            let _ = serde_json::from_slice::<Marker>(&bytes);
+        }
+    }
+}

@@ -94,13 +94,14 @@ pub async fn begin(job: &Job, epoch: &mut Option<u64>, start_over: bool) -> Resu
     })
 }
 
-/// Steps (c) and (d) of a record: commits its tables and sets its marker.
+/// Steps (c) and (d) of a record: commits its tables and sets its marker. Gives the greatest
+/// sequence number seen in the tables.
 pub async fn finish(
     job: &Job,
     record: &Record,
     snapshots: &mut BTreeMap<String, i64>,
     check: PreparedCheck,
-) -> Result<()> {
+) -> Result<Option<i64>> {
     let last = record
         .tables
         .iter()
@@ -115,12 +116,12 @@ pub async fn finish(
         last: &last,
     };
     let committed = job.committer.commit(context, check).await?;
-    snapshots.extend(committed);
+    snapshots.extend(committed.snapshots);
     failpoint::reach("after-table-commits");
     let marker = record.marker(snapshots.clone());
     job.state.mark_committed(&marker).await?;
     failpoint::reach("after-marker");
-    Ok(())
+    Ok(committed.max_sequence)
 }
 
 /// The first record after this instance took the job: same state, higher epoch. From here on an

@@ -133,7 +133,12 @@ impl Job {
         start_over: bool,
         shutdown: &CancellationToken,
     ) -> Result<Ended> {
-        let beginning = begin::begin(self, epoch, start_over).await?;
+        // What it waits for, such as the end of an XA transaction, may take for ever. To leave it
+        // is what a kill does, at any of its steps.
+        let beginning = tokio::select! {
+            beginning = begin::begin(self, epoch, start_over) => beginning?,
+            () = shutdown.cancelled() => return Ok(Ended::StoppedWithoutCheckpoint),
+        };
         if renewing.is_none() {
             *renewing = Some(Renewing::start(self, beginning.record.epoch).await?);
         }

@@ -80,6 +80,8 @@ struct Pipeline {
 struct Committed {
     record: Record,
     snapshots: BTreeMap<String, i64>,
+    /// Greatest sequence number seen in the tables that were committed.
+    max_sequence: Option<i64>,
 }
 
 impl Pipeline {
@@ -347,6 +349,10 @@ impl Pipeline {
     fn committed(&mut self, committed: Committed) -> Option<Ended> {
         self.record = committed.record;
         self.snapshots = committed.snapshots;
+        // Rows that someone else wrote meanwhile must not win over ours that come later.
+        if let Some(highest) = committed.max_sequence {
+            self.next_sequence = self.next_sequence.max(highest.saturating_add(1));
+        }
         self.gate.finished();
         if self.is_last {
             // Rounds that were under way at the shutdown are read again by the next run.
@@ -420,6 +426,7 @@ impl Preparing {
             return Ok(Committed {
                 record: self.standing,
                 snapshots: self.snapshots,
+                max_sequence: None,
             });
         }
         make_durable(&self.job, self.record, self.snapshots, self.began).await
@@ -458,7 +465,7 @@ async fn make_durable(
 ) -> Result<Committed> {
     job.state.create(&record).await?;
     failpoint::reach("after-record");
-    begin::finish(job, &record, &mut snapshots, PreparedCheck::Fresh).await?;
+    let max_sequence = begin::finish(job, &record, &mut snapshots, PreparedCheck::Fresh).await?;
     job.source.confirm(&record.source.position).await?;
     job.state.prune(job.settings.retained).await?;
     let files = record
@@ -485,7 +492,11 @@ async fn make_durable(
     );
     job.status.committed(progress, files);
     record.settle();
-    Ok(Committed { record, snapshots })
+    Ok(Committed {
+        record,
+        snapshots,
+        max_sequence,
+    })
 }
 
 /// Waits for the checkpoint under way; for ever when there is none.

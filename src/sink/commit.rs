@@ -35,6 +35,15 @@ pub struct CommitContext<'a> {
     pub last: &'a BTreeMap<String, (i64, i64)>,
 }
 
+/// The tables of a record that are committed.
+#[derive(Debug, Clone, Default)]
+pub struct TablesCommitted {
+    /// Snapshot of each table concerned.
+    pub snapshots: BTreeMap<String, i64>,
+    /// Greatest sequence number seen in them: above the job's own when someone else wrote.
+    pub max_sequence: Option<i64>,
+}
+
 /// How carefully prepared files are looked at before they are committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PreparedCheck {
@@ -53,19 +62,26 @@ impl Committer {
         }
     }
 
-    /// Commits everything that the record prepared; gives the snapshot of each table concerned.
+    /// Commits everything that the record prepared.
     pub async fn commit(
         &self,
         context: CommitContext<'_>,
         check: PreparedCheck,
-    ) -> Result<BTreeMap<String, i64>> {
+    ) -> Result<TablesCommitted> {
         let mut commits = Vec::new();
         for commit in &context.record.commits {
             commits.push(self.commit_table(&context, commit, check).boxed());
         }
         stream::iter(commits)
             .buffer_unordered(COMMIT_CONCURRENCY)
-            .try_collect()
+            .try_fold(
+                TablesCommitted::default(),
+                |mut all, (table, (snapshot, max_sequence))| async move {
+                    all.snapshots.insert(table, snapshot);
+                    all.max_sequence = all.max_sequence.max(max_sequence);
+                    Ok(all)
+                },
+            )
             .await
     }
 
@@ -74,30 +90,10 @@ impl Committer {
         context: &CommitContext<'_>,
         commit: &TableCommit,
         check: PreparedCheck,
-    ) -> Result<(String, i64)> {
+    ) -> Result<(String, (i64, Option<i64>))> {
         let record = context.record;
         let committer = self.committer(commit).await?;
         let mut committer = committer.lock().await;
-        if check == PreparedCheck::Recovered {
-            let table = committer.table().clone();
-            let done = table
-                .find_commit(&record.commit_user, record.number)
-                .await?;
-            let missing = match done {
-                Some(_) => Vec::new(),
-                None => table.missing_files(&commit.messages).await?,
-            };
-            if let Some(file) = missing.first() {
-                return Err(JobError::Definite(format!(
-                    "table {}: checkpoint {} prepared {} files that are gone ({file} and others), \
-                     probably deleted by another engine's orphan cleaning. Their rows cannot be \
-                     committed; drop the job's sink tables and its state to read the tables again",
-                    commit.sink,
-                    record.number,
-                    missing.len(),
-                )));
-            }
-        }
         let expect = context
             .last
             .get(&commit.sink.to_string())
@@ -114,11 +110,20 @@ impl Committer {
             properties: properties(record),
             expect,
         };
+        if check == PreparedCheck::Recovered {
+            look_for_files(&mut committer, commit, &request).await?;
+        }
         let outcome = committer.commit(&request).await?;
-        let (CommitOutcome::Committed { snapshot } | CommitOutcome::AlreadyCommitted { snapshot }) =
-            outcome;
         failpoint::reach("between-table-commits");
-        Ok((commit.sink.to_string(), snapshot))
+        let committed = match outcome {
+            CommitOutcome::Committed {
+                snapshot,
+                max_sequence_number,
+            } => (snapshot, max_sequence_number),
+            // After a restart, when the tables have been looked through anyway.
+            CommitOutcome::AlreadyCommitted { snapshot } => (snapshot, None),
+        };
+        Ok((commit.sink.to_string(), committed))
     }
 
     async fn committer(&self, commit: &TableCommit) -> Result<Arc<Mutex<TableCommitter>>> {
@@ -140,6 +145,30 @@ impl Committer {
         let mut tables = self.tables.lock().await;
         Ok(tables.entry(name).or_insert(committer).clone())
     }
+}
+
+/// Files that were prepared before a restart must still be there, unless they are committed: then
+/// they may have been compacted away since, also with the snapshot that brought them.
+async fn look_for_files(
+    committer: &mut TableCommitter,
+    commit: &TableCommit,
+    request: &CommitRequest,
+) -> Result<()> {
+    if committer.find_commit(request).await?.is_some() {
+        return Ok(());
+    }
+    let missing = committer.table().missing_files(&request.messages).await?;
+    let Some(file) = missing.first() else {
+        return Ok(());
+    };
+    Err(JobError::Definite(format!(
+        "table {}: checkpoint {} prepared {} files that are gone ({file} and others), probably \
+         deleted by another engine's orphan cleaning. Their rows cannot be committed; drop the \
+         job's sink tables and its state to read the tables again",
+        commit.sink,
+        request.identifier,
+        missing.len(),
+    )))
 }
 
 /// What every snapshot says about its checkpoint.

@@ -12,11 +12,11 @@ pub mod types;
 
 use std::collections::HashMap;
 
-pub use commit::{CommitContext, Committer, PreparedCheck};
+pub use commit::{CommitContext, Committer, PreparedCheck, TablesCommitted};
 pub use flush::Flushing;
 use flush::{Flush, InFlight};
 use headwater_connectors::{ChangeBatch, RowKinds, TableName, change::SchemaChange};
-use headwater_paimon::{DataField, Table, WriteBuffer, WriteSettings};
+use headwater_paimon::{ColumnPlace, DataField, Table, WriteBuffer, WriteSettings};
 pub use open::{OpenTable, SinkOptions, filled_error, open_existing, open_new};
 
 use crate::error::{JobError, Result};
@@ -101,10 +101,10 @@ impl Sink {
     pub async fn apply(&mut self, change: &SchemaChange) -> Result<Table> {
         self.begin_flush(&change.table.name);
         let target = self.target(&change.table.name)?;
-        let added: Vec<(DataField, Option<&str>)> = change
+        let added: Vec<(DataField, ColumnPlace<'_>)> = change
             .added
             .iter()
-            .map(|(column, after)| (types::lake_field(column), after.as_deref()))
+            .map(|(column, before)| (types::lake_field(column), behind(before.as_deref())))
             .collect();
         target.table = target.table.add_columns(&added).await?;
         Ok(target.table.clone())
@@ -175,6 +175,11 @@ impl Sink {
             .get_mut(name)
             .ok_or_else(|| JobError::Internal(format!("rows of {name}, which is not captured")))
     }
+}
+
+/// The place behind a column; first when there is none.
+fn behind(before: Option<&str>) -> ColumnPlace<'_> {
+    before.map_or(ColumnPlace::First, ColumnPlace::After)
 }
 
 impl Target {

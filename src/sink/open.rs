@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use headwater_connectors::{TableName, TableSchema};
-use headwater_paimon::{Catalog, DataField, Schema, Table};
+use headwater_paimon::{Catalog, ColumnPlace, DataField, Error as LakeError, Schema, Table};
 
 use super::types;
 use crate::error::{JobError, Result};
@@ -38,6 +38,9 @@ impl SinkOptions {
     }
 
     /// The schema that a new sink table gets.
+    ///
+    /// # Errors
+    /// [`JobError::Definite`] for options and columns that cannot be, by name.
     pub fn new_schema(&self, source: &TableSchema, sink: &TableName, bytes: u64) -> Result<Schema> {
         let partition_keys = self.partition_keys(sink);
         if let Some(outside) = partition_keys
@@ -55,13 +58,21 @@ impl SinkOptions {
         options
             .entry("bucket".to_owned())
             .or_insert_with(|| types::buckets_for(bytes).to_string());
-        Ok(Schema::create(
+        Schema::create(
             source.columns.iter().map(types::lake_field).collect(),
             types::lake_key(source, partition_keys),
             partition_keys.to_vec(),
             options,
             source.comment.clone(),
-        )?)
+        )
+        .map_err(|error| match error {
+            LakeError::Unsupported(reason) => JobError::Definite(format!(
+                "table {}: the sink table {sink} cannot be made: {reason}. Options are the job \
+                 file's table.properties.*",
+                source.name
+            )),
+            error => error.into(),
+        })
     }
 }
 
@@ -144,11 +155,11 @@ async fn fit(
             misfits.join("; ")
         )));
     }
-    let mut missing: Vec<(DataField, Option<&str>)> = Vec::new();
+    let mut missing: Vec<(DataField, ColumnPlace<'_>)> = Vec::new();
     let mut before = None;
     for column in &source.columns {
         if table.schema().field(&column.name).is_none() {
-            missing.push((types::lake_field(column), before));
+            missing.push((types::lake_field(column), super::behind(before)));
         }
         before = Some(column.name.as_str());
     }

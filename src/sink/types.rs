@@ -104,6 +104,7 @@ pub fn misfits(source: &TableSchema, sink: &Schema, partition_keys: &[String]) -
             sink.buckets()
         ));
     }
+    found.extend(sink.unsupported_options());
     found
 }
 
@@ -202,5 +203,12 @@ mod tests {
         table.primary_keys = vec!["v".into()];
         let found = misfits(&source_schema, &table, &[]);
         assert_eq!(found.len(), 3, "{found:?}");
+        let mut table = sink(&source_schema);
+        let options = [("merge-engine", "aggregation"), ("sequence.field", "v")];
+        for (name, value) in options {
+            table.options.insert(name.into(), value.into());
+        }
+        let found = misfits(&source_schema, &table, &[]);
+        assert_eq!(found.len(), 2, "{found:?}");
     }
 }

@@ -18,6 +18,14 @@ pub(super) type Rows = BoxStream<'static, Result<RecordBatch>>;
 pub(super) trait Lake: Send + Sync {
     /// The rows of a table at a snapshot, by bucket; nothing is read before a stream is polled.
     async fn buckets(&self, table: &TableState, snapshot: i64) -> Result<Vec<Rows>>;
+
+    /// The newest snapshot and its user, when someone other than `user` made it after `snapshot`.
+    async fn newer_by_others(
+        &self,
+        table: &TableState,
+        snapshot: i64,
+        user: &str,
+    ) -> Result<Option<(i64, String)>>;
 }
 
 #[async_trait]
@@ -45,5 +53,20 @@ impl Lake for Catalog {
                     .boxed())
             })
             .collect()
+    }
+
+    async fn newer_by_others(
+        &self,
+        state: &TableState,
+        snapshot: i64,
+        user: &str,
+    ) -> Result<Option<(i64, String)>> {
+        let Some(table) = self.table(&state.sink.database, &state.sink.table).await? else {
+            return Ok(None);
+        };
+        let newest = table.latest_snapshot().await?;
+        Ok(newest
+            .filter(|newest| newest.id > snapshot && newest.commit_user != user)
+            .map(|newest| (newest.id, newest.commit_user)))
     }
 }

@@ -168,6 +168,9 @@ impl Verifier<'_> {
                 Waited::JobEnded | Waited::TimedOut => self.newest().await?,
             };
         }
+        if !running {
+            self.adopt_others(&mut cut, notes).await?;
+        }
         if cut
             .record
             .tables
@@ -191,6 +194,23 @@ impl Verifier<'_> {
                 self.options.timeout.as_secs()
             ))),
         }
+    }
+
+    /// What someone else wrote after the checkpoint of a standing job is what readers see now.
+    async fn adopt_others(&self, cut: &mut Cut, notes: &mut Vec<String>) -> Result<()> {
+        let user = &cut.record.commit_user;
+        for table in &cut.record.tables {
+            let name = table.sink.to_string();
+            let snapshot = cut.marker.snapshots.get(&name).copied().unwrap_or(0);
+            if let Some((newer, by)) = self.lake.newer_by_others(table, snapshot, user).await? {
+                notes.push(format!(
+                    "{name} was written by '{by}' after the job's checkpoint: compared at its \
+                     snapshot {newer}"
+                ));
+                cut.marker.snapshots.insert(name, newer);
+            }
+        }
+        Ok(())
     }
 
     /// The newest committed checkpoint. A running job prunes old records: tried again when one is

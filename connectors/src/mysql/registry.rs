@@ -55,6 +55,13 @@ impl Registry {
         }
     }
 
+    /// Every table at its newest version.
+    pub fn newest(&self) -> Vec<Arc<Known>> {
+        let known = self.lock();
+        let newest = known.values().filter_map(|versions| versions.last());
+        newest.cloned().collect()
+    }
+
     /// Whether a table that came into being is met for the first time: a log that is read again
     /// tells of it again.
     pub fn is_first_sight(&self, name: &TableName) -> bool {

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
 };
@@ -52,8 +52,8 @@ pub struct MysqlSource {
     /// The server whose log the tail reads.
     tail_server: Mutex<Option<String>>,
     server_id: AtomicU32,
-    /// Sizes of tables as the start of the job found them.
-    sizes: Mutex<HashMap<TableName, Size>>,
+    /// Sizes of tables when they were first asked for.
+    sizes: tokio::sync::Mutex<HashMap<TableName, Size>>,
 }
 
 impl MysqlSource {
@@ -65,7 +65,7 @@ impl MysqlSource {
             throttle: Arc::default(),
             connections: Arc::new(Semaphore::new(options.connections_max.max(1))),
             tail_server: Mutex::new(None),
-            sizes: Mutex::default(),
+            sizes: tokio::sync::Mutex::default(),
             server_id: AtomicU32::new(replica::first_id(&options)),
             options,
         }
@@ -138,23 +138,20 @@ impl MysqlSource {
         Ok(free)
     }
 
-    fn sizes(&self) -> MutexGuard<'_, HashMap<TableName, Size>> {
-        match self.sizes.lock() {
-            Ok(guard) => guard,
-            Err(poisoned) => poisoned.into_inner(),
-        }
-    }
-
-    /// How large a table is. Asks only for one that [`Source::start`] has not looked at.
+    /// How large a table is. The first question is asked for all tables that are known by then.
     async fn size(&self, table: &TableSchema) -> Result<Size> {
-        if let Some(size) = self.sizes().get(&table.name) {
+        let mut sizes = self.sizes.lock().await;
+        if let Some(size) = sizes.get(&table.name) {
             return Ok(*size);
         }
-        let known = self.registry.find(table)?;
+        let mut known = self.registry.newest();
+        known.retain(|known| !sizes.contains_key(&known.table.name));
+        let tables: Vec<&MysqlTable> = known.iter().map(|known| &known.table).collect();
         let (mut conn, identity) = self.control().await?;
-        let found = snapshot::sizes(&mut conn, &identity, &[&known.table]).await?;
+        sizes.extend(snapshot::sizes(&mut conn, &identity, &tables).await?);
         self.keep(conn, identity).await;
-        Ok(found.get(&table.name).copied().unwrap_or_default())
+        // A table that has gone meanwhile.
+        Ok(*sizes.entry(table.name.clone()).or_default())
     }
 
     async fn start_state(
@@ -251,11 +248,6 @@ impl Source for MysqlSource {
             let id = self.free_server_id(&mut conn, &identity).await?;
             state.ignore_up_to =
                 scan::changed_tables(own, &self.options, &identity, id, &state, piece).await?;
-        }
-        if self.options.startup != Startup::LatestOffset {
-            let tables: Vec<&MysqlTable> = state.tables.iter().collect();
-            let sizes = snapshot::sizes(&mut conn, &identity, &tables).await?;
-            *self.sizes() = sizes;
         }
         self.registry.add(&state.tables, &state.key_indexes);
         self.set_tail_server(Some(identity.uuid.clone()));

@@ -166,8 +166,7 @@ async fn a_server_that_is_killed_and_starts_again_is_taken_up() {
     let schema = source.discover().await.unwrap().captured[0].clone();
     let split = source.splits(&schema, 1).await.unwrap().remove(0);
     let mut rows = tail.folded.rows.clone();
-    let mut next = 10_000;
-    for how in ["kill", "stop", "kill"] {
+    for (next, how) in (10_000..).zip(["kill", "stop", "kill"]) {
         // One reader in the middle of a chunk, which nobody takes on, and one at rest.
         let mut reader = source.reader().await.unwrap();
         let mut resting = source.reader().await.unwrap();
@@ -199,7 +198,6 @@ async fn a_server_that_is_killed_and_starts_again_is_taken_up() {
         db.conn = db.session().await;
         db.run(&format!("INSERT INTO a VALUES ({next}, 1, '')"))
             .await;
-        next += 1;
         tail = Running::from(again, state);
         state = tail.barrier().await;
         rows.extend(tail.folded.rows.clone());

@@ -9,9 +9,11 @@
 )]
 
 mod checks;
+mod compressed;
 mod cuts;
 mod files;
 mod fold;
+mod many;
 mod purged;
 mod replica;
 mod rounds;

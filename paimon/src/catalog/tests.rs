@@ -16,6 +16,19 @@ fn field(name: &str, data_type: DataType) -> DataField {
     }
 }
 
+/// A table that nobody made, partitioned by a column of this type.
+pub(crate) fn partitioned(data_type: DataType) -> Table {
+    let schema = Schema::create(
+        vec![field("p", data_type), field("id", DataType::Int)],
+        vec!["p".into(), "id".into()],
+        vec!["p".into()],
+        BTreeMap::from([("bucket".to_owned(), "1".to_owned())]),
+        None,
+    );
+    let store = Arc::new(object_store::memory::InMemory::new());
+    Table::new("w.t", store, Path::from("w/t"), Arc::new(schema.unwrap()))
+}
+
 fn shop() -> Schema {
     Schema::create(
         vec![
@@ -89,15 +102,25 @@ async fn columns_are_added_once() {
         .await
         .unwrap();
     let change = [
-        (field("a", DataType::BigInt), Some("id")),
-        (field("b", DataType::Date), None),
+        (field("a", DataType::BigInt), ColumnPlace::After("id")),
+        (field("b", DataType::Date), ColumnPlace::Last),
+        (field("c", DataType::Int), ColumnPlace::First),
+        (field("d", DataType::Int), ColumnPlace::After("c")),
     ];
     let names = |table: &Table| -> Vec<(String, i32)> {
         let fields = &table.schema().fields;
         fields.iter().map(|f| (f.name.clone(), f.id)).collect()
     };
-    let expected = [("id", 0), ("a", 3), ("tags", 1), ("v", 2), ("b", 4)]
-        .map(|(name, id)| (name.to_owned(), id));
+    let expected = [
+        ("c", 5),
+        ("d", 6),
+        ("id", 0),
+        ("a", 3),
+        ("tags", 1),
+        ("v", 2),
+        ("b", 4),
+    ]
+    .map(|(name, id)| (name.to_owned(), id));
     let wider = table.add_columns(&change).await.unwrap();
     assert_eq!(names(&wider), expected);
     assert_eq!(wider.schema().id, 1);
@@ -109,9 +132,9 @@ async fn columns_are_added_once() {
         again.schema().as_ref()
     );
     for wrong in [
-        (field("a", DataType::Int), None),
-        (field("A", DataType::BigInt), None),
-        (field("c", DataType::Int), Some("nowhere")),
+        (field("a", DataType::Int), ColumnPlace::Last),
+        (field("A", DataType::BigInt), ColumnPlace::Last),
+        (field("e", DataType::Int), ColumnPlace::After("nowhere")),
     ] {
         assert!(matches!(
             table.add_columns(&[wrong]).await,
@@ -130,10 +153,10 @@ async fn a_schema_whose_answer_was_lost_is_recognised() {
         .await
         .unwrap();
     store.add("schema-1", Fault::FoundItself);
-    let change = [(field("a", DataType::Int), None)];
+    let change = [(field("a", DataType::Int), ColumnPlace::Last)];
     assert_eq!(table.add_columns(&change).await.unwrap().schema().id, 1);
     store.add("schema-2", Fault::AnswerLost);
-    let change = [(field("b", DataType::Int), None)];
+    let change = [(field("b", DataType::Int), ColumnPlace::Last)];
     assert!(table.add_columns(&change).await.unwrap_err().is_transient());
     assert_eq!(table.add_columns(&change).await.unwrap().schema().id, 2);
 }
@@ -152,7 +175,7 @@ async fn racing_schema_changes_lose_nothing() {
         .map(|n| {
             let table = table.clone();
             tokio::spawn(async move {
-                let change = [(field(&format!("c{n}"), DataType::Int), None)];
+                let change = [(field(&format!("c{n}"), DataType::Int), ColumnPlace::Last)];
                 table.add_columns(&change).await.unwrap();
             })
         })

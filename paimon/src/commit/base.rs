@@ -13,6 +13,7 @@ use crate::{
     manifest_list::ManifestFileMeta,
     schema::Schema,
     table::Table,
+    table_options::memory_size,
 };
 
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +29,10 @@ pub(super) struct Thresholds {
 impl Thresholds {
     pub(super) fn of(schema: &Schema) -> Self {
         let option = |name: &str| schema.options.get(name).map(String::as_str);
-        let size = |name: &str, default: i64| option(name).and_then(memory_size).unwrap_or(default);
+        let size = |name: &str, default: i64| {
+            let bytes = option(name).and_then(memory_size);
+            bytes.map_or(default, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX))
+        };
         Self {
             target_size: size("manifest.target-file-size", 8 << 20).max(1),
             merge_min_count: option("manifest.merge-min-count")
@@ -38,24 +42,6 @@ impl Thresholds {
             full_size: size("manifest.full-compaction-threshold-size", 16 << 20),
         }
     }
-}
-
-/// `8 mb`, `8388608`, `1g`: what Java's `MemorySize` reads.
-fn memory_size(text: &str) -> Option<i64> {
-    let text = text.trim().to_ascii_lowercase();
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at_checked(digits)?;
-    let factor: i64 = match unit.trim() {
-        "" | "b" | "bytes" => 1,
-        "k" | "kb" | "kibibytes" => 1 << 10,
-        "m" | "mb" | "mebibytes" => 1 << 20,
-        "g" | "gb" | "gibibytes" => 1 << 30,
-        "t" | "tb" | "tebibytes" => 1 << 40,
-        _ => return None,
-    };
-    number.parse::<i64>().ok()?.checked_mul(factor)
 }
 
 /// Which manifests, by position, become one; the others stay. In order.

@@ -10,19 +10,9 @@ use crate::{
 
 use super::{CommitRequest, Expect, view::View};
 
-/// Options with which data files do not stand in the table's own folders.
-const ELSEWHERE: [&str; 2] = ["data-file.path-directory", "data-file.external-paths"];
-
 /// Checks all but the levels of files, which [`super::lane`] settles.
 pub(super) async fn check(table: &Table, view: &View, request: &CommitRequest) -> Result<()> {
-    for option in ELSEWHERE {
-        if table.schema().options.contains_key(option) {
-            return Err(Error::Unsupported(format!(
-                "table {} with option '{option}': its data files stand elsewhere",
-                table.name()
-            )));
-        }
-    }
+    table.check_options()?;
     if let Some(expect) = &request.expect {
         expectation(table, view, expect).await?;
     }

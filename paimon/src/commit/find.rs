@@ -110,15 +110,22 @@ impl TableCommitter {
         if names.is_empty() {
             return Ok(None);
         }
+        // The newest manifests may be merged ones, from which a file that was added and deleted
+        // has gone; the oldest base and all deltas hold whatever has not expired.
         let mut manifests = self.view.manifests.clone();
+        let mut oldest = true;
         for id in self.table.snapshot_ids().await? {
-            if let Some(snapshot) = self.table.snapshot(id).await? {
-                manifests.extend(
-                    self.table
-                        .read_manifest_list(&snapshot.delta_manifest_list)
-                        .await?,
-                );
-            }
+            let Some(snapshot) = self.table.snapshot(id).await? else {
+                continue;
+            };
+            manifests.extend(match oldest {
+                true => self.table.manifests(&snapshot).await?,
+                false => {
+                    let delta = &snapshot.delta_manifest_list;
+                    self.table.read_manifest_list(delta).await?
+                }
+            });
+            oldest = false;
         }
         let mut seen = HashSet::new();
         manifests.retain(|meta| seen.insert(meta.file_name.clone()));

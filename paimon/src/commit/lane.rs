@@ -2,7 +2,8 @@
 //!
 //! A file above level 0 must not overlap another of its level in its bucket, or every later writer
 //! of the table fails ("SortedRun is not sorted"); Java's commit does not check that of an append.
-//! And where readers do not merge files above level 0, one key must not stand in two of them.
+//! Where compactions make the changelog, it must stand on level 0 or they would not see it. And
+//! where readers do not merge files above level 0, one key must not stand in two of them.
 
 use std::{cmp::Ordering, collections::HashMap};
 
@@ -32,6 +33,7 @@ pub(super) fn place(
         .map(|(_, field)| field.data_type.clone())
         .collect();
     let merging = is_read_with_merging(schema);
+    let changelog = changelog_is_compacted(schema);
     // By partition, bucket and level.
     let mut taken: HashMap<(&[u8], i32, i32), Vec<KeyRange<'_>>> = HashMap::new();
     let mut entries = Vec::new();
@@ -50,6 +52,7 @@ pub(super) fn place(
                     .filter(|range| range.level == file.level)
                     .map(|range| (range.min_key.as_slice(), range.max_key.as_slice()));
                 let fits = (merging || empty)
+                    && !changelog
                     && live.chain(others.iter().copied()).all(|(min, max)| {
                         apart(&types, (&file.min_key, &file.max_key), (min, max))
                     });
@@ -79,18 +82,21 @@ fn apart(types: &[DataType], a: KeyRange<'_>, b: KeyRange<'_>) -> bool {
 
 /// False for tables whose readers take files above level 0 as they are.
 fn is_read_with_merging(schema: &Schema) -> bool {
-    let option = |name: &str| {
-        schema
-            .options
-            .get(name)
-            .map(|value| value.to_ascii_lowercase())
-    };
-    option("deletion-vectors.enabled").as_deref() != Some("true")
-        && option("merge-engine").as_deref() != Some("first-row")
-        && matches!(
-            option("changelog-producer").as_deref(),
-            None | Some("none" | "input")
-        )
+    option(schema, "deletion-vectors.enabled").as_deref() != Some("true")
+        && option(schema, "merge-engine").as_deref() != Some("first-row")
+}
+
+/// Whether compactions write the changelog, of what they find on level 0.
+fn changelog_is_compacted(schema: &Schema) -> bool {
+    matches!(
+        option(schema, "changelog-producer").as_deref(),
+        Some("lookup" | "full-compaction")
+    )
+}
+
+fn option(schema: &Schema, name: &str) -> Option<String> {
+    let value = schema.options.get(name)?;
+    Some(value.trim().to_ascii_lowercase())
 }
 
 #[cfg(test)]

@@ -79,6 +79,9 @@ pub enum CommitOutcome {
     Committed {
         /// Id.
         snapshot: i64,
+        /// Greatest sequence number of all files seen in the table, those of other writers and of
+        /// this commit included. Who goes on from above it wins over what others wrote meanwhile.
+        max_sequence_number: Option<i64>,
     },
     /// A former try of the same request is in the table.
     AlreadyCommitted {
@@ -195,7 +198,10 @@ impl TableCommitter {
             match self.publish(request, delta).await? {
                 Published::Yes(snapshot) => {
                     self.table.write_hints(snapshot).await;
-                    return Ok(CommitOutcome::Committed { snapshot });
+                    return Ok(CommitOutcome::Committed {
+                        snapshot,
+                        max_sequence_number: self.view.max_sequence_number,
+                    });
                 }
                 Published::Lost => {
                     tracing::debug!(

@@ -7,11 +7,13 @@ use crate::{
     binary_row::{self, Value},
     data_file_meta::{DataFileMeta, SimpleStats},
     data_type::{DataField, DataType},
+    manifest::FileKind,
     schema::Schema,
+    snapshot::{CommitKind, PaimonSnapshot},
     storage::faulty::{Fault, Faulty},
 };
 
-pub(super) fn schema(options: &[(&str, &str)]) -> Schema {
+pub(crate) fn schema(options: &[(&str, &str)]) -> Schema {
     let mut all = BTreeMap::from([("bucket".to_owned(), "1".to_owned())]);
     all.extend(
         options
@@ -106,7 +108,7 @@ fn request(user: &str, identifier: i64, files: Vec<DataFileMeta>) -> CommitReque
 
 fn committed(outcome: CommitOutcome) -> i64 {
     match outcome {
-        CommitOutcome::Committed { snapshot } => snapshot,
+        CommitOutcome::Committed { snapshot, .. } => snapshot,
         other => panic!("{other:?}"),
     }
 }
@@ -367,6 +369,89 @@ async fn a_commit_whose_snapshot_has_expired_is_found_by_its_files() {
     assert_eq!(committed(table.commit(&new).await.unwrap()), 6);
 }
 
+/// What another engine's compaction commits: a file replaced by another.
+async fn compact(table: &Table, old: DataFileMeta, new: DataFileMeta) {
+    let latest = table.latest_snapshot().await.unwrap().unwrap();
+    let entry = |kind: FileKind, file: DataFileMeta| ManifestEntry {
+        kind,
+        partition: vec![0; 12],
+        bucket: 0,
+        total_buckets: 1,
+        file,
+    };
+    let entries = Arc::new(vec![
+        entry(FileKind::Delete, old),
+        entry(FileKind::Add, new),
+    ]);
+    let delta = table
+        .write_manifests("compact", &entries, 1 << 20, 0)
+        .await
+        .unwrap();
+    let base = table.manifests(&latest).await.unwrap();
+    for (name, manifests) in [("base", &base), ("delta", &delta)] {
+        table
+            .write_manifest_list(name.into(), manifests)
+            .await
+            .unwrap();
+    }
+    let snapshot = PaimonSnapshot {
+        id: latest.id + 1,
+        base_manifest_list: "base".into(),
+        delta_manifest_list: "delta".into(),
+        commit_user: "compactor".into(),
+        commit_kind: CommitKind::Compact,
+        ..latest
+    };
+    let bytes = serde_json::to_vec(&snapshot).unwrap();
+    crate::storage::put(
+        table.store().as_ref(),
+        &table.snapshot_path(snapshot.id),
+        bytes,
+    )
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_commit_that_expired_and_was_compacted_away_is_found() {
+    let table = memory_table(&[("manifest.merge-min-count", "3")]).await;
+    let first = request("u", 1, vec![file("a", 0, 1..=2)]);
+    table.commit(&first).await.unwrap();
+    compact(&table, file("a", 0, 1..=2), file("a2", 5, 1..=2)).await;
+    for n in 1..=2 {
+        let other = request("other", n, vec![file(&format!("o{n}"), 0, 1..=2)]);
+        table.commit(&other).await.unwrap();
+    }
+    // The newest manifests do not name the file any more.
+    let latest = table.latest_snapshot().await.unwrap().unwrap();
+    let mut named = Vec::new();
+    let manifests = table.manifests(&latest).await.unwrap();
+    let names = |entry: ManifestEntry| entry.file.file_name;
+    table
+        .for_each_manifest(&manifests, |entries| {
+            named.extend(entries.into_iter().map(names))
+        })
+        .await
+        .unwrap();
+    assert_eq!(named, ["a2", "o1", "o2"]);
+    for id in [1, 2] {
+        crate::storage::delete(table.store().as_ref(), &table.snapshot_path(id))
+            .await
+            .unwrap();
+    }
+    // The file is gone, and nothing is lost.
+    assert_eq!(table.missing_files(&first.messages).await.unwrap().len(), 1);
+    assert_eq!(table.find_commit("u", 1).await.unwrap(), None);
+    let mut committer = TableCommitter::new(table.clone());
+    assert_eq!(committer.find_commit(&first).await.unwrap(), Some(4));
+    assert_eq!(
+        committer.commit(&first).await.unwrap(),
+        CommitOutcome::AlreadyCommitted { snapshot: 4 }
+    );
+    let new = request("u", 2, vec![file("b", 0, 1..=2)]);
+    assert_eq!(committer.find_commit(&new).await.unwrap(), None);
+}
+
 /// A process sleeps between looking and creating, others commit and expire: its create succeeds.
 #[tokio::test]
 async fn a_snapshot_made_after_its_number_expired_is_void() {
@@ -443,10 +528,15 @@ async fn a_committer_follows_others_and_knows_their_sequence_numbers() {
     assert_eq!(committer.max_sequence_number().await.unwrap(), Some(500));
     assert_eq!(table.max_sequence_number().await.unwrap(), Some(500));
     // The range of the foreign file is known without reading all manifests again.
-    committer
+    let outcome = committer
         .commit(&request("u", 2, vec![file("c", 5, 4..=5)]))
         .await
         .unwrap();
+    let expected = CommitOutcome::Committed {
+        snapshot: 3,
+        max_sequence_number: Some(500),
+    };
+    assert_eq!(outcome, expected);
     committer
         .commit(&request("u", 3, vec![file("d", 5, 5..=6)]))
         .await

@@ -251,6 +251,15 @@ impl Lake for TestLake {
         let stream = |batch| stream::iter([Ok(batch)]).boxed();
         Ok(buckets.into_iter().map(stream).collect())
     }
+
+    async fn newer_by_others(
+        &self,
+        _: &TableState,
+        _: i64,
+        _: &str,
+    ) -> crate::error::Result<Option<(i64, String)>> {
+        Ok(None)
+    }
 }
 
 /// A source, a lake and the state of the job between them.

@@ -80,8 +80,8 @@ impl Charset {
     /// so are the same characters only when they are the same bytes.
     pub(crate) fn is_one_to_one(&self, bytes: &[u8]) -> bool {
         match self {
-            _ if bytes.is_ascii() => true,
             Self::Utf8 | Self::Units { .. } => true,
+            _ if bytes.is_ascii() => true,
             Self::SingleByte(table) => bytes.iter().all(|byte| {
                 let upper = byte.checked_sub(128).map(usize::from);
                 let char = upper.and_then(|upper| table.get(upper));

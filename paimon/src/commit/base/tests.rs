@@ -82,11 +82,3 @@ fn an_add_and_its_delete_cancel_and_others_stay_in_order() {
     let [b, c] = adds;
     assert_eq!(names(false), [(Delete, "elsewhere".to_owned(), 0), b, c]);
 }
-
-#[test]
-fn sizes_are_read_as_java_reads_them() {
-    assert_eq!(memory_size("8 MB"), Some(8 << 20));
-    assert_eq!(memory_size("1g"), Some(1 << 30));
-    assert_eq!(memory_size("100"), Some(100));
-    assert_eq!(memory_size("many"), None);
-}

@@ -55,12 +55,14 @@ fn tables_read_without_merging_take_lane_files_only_into_empty_buckets() {
     for options in [
         &[("deletion-vectors.enabled", "true")][..],
         &[("merge-engine", "first-row")],
-        &[("changelog-producer", "lookup")],
-        &[("changelog-producer", "full-compaction")],
     ] {
         let new = || vec![file("new", 5, 1..=2), file("next", 5, 3..=4)];
         assert_eq!(levels(options, &[], new()), [5, 5]);
         assert_eq!(levels(options, &[file("tail", 0, 7..=8)], new()), [0, 0]);
+    }
+    for producer in ["lookup", "Full-Compaction"] {
+        let options = [("changelog-producer", producer)];
+        assert_eq!(levels(&options, &[], vec![file("new", 5, 1..=2)]), [0]);
     }
     let new = vec![file("new", 5, 1..=2)];
     let input = [("changelog-producer", "input")];
