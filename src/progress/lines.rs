@@ -145,6 +145,7 @@ mod tests {
             rows: 12_345,
             rows_per_second: 77.7,
             log_bytes_per_second: 1_250_000.0,
+            zero_dates: 0,
             position: "p".into(),
             checkpoint: None,
             checkpoint_age: Duration::from_millis(3_400),
