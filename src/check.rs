@@ -13,9 +13,6 @@ use crate::{
 /// All checks of a job, source first.
 pub async fn check(job: &Job) -> Vec<Check> {
     let mut checks = job.source.check().await;
-    if has_run(job).await {
-        checks.iter_mut().for_each(accept_own_connection);
-    }
     let reached = checks
         .first()
         .is_some_and(|connection| connection.status != CheckStatus::Failed);
@@ -55,23 +52,6 @@ pub fn render(checks: &[Check]) -> String {
 /// Whether the job has a checkpoint, be it one that cannot be read.
 async fn has_run(job: &Job) -> bool {
     !matches!(job.state.newest().await, Ok(None))
-}
-
-/// A server notices only when it writes to it that the connection of a replica is gone: on an idle
-/// one the job's last run, however it ended, is listed for about two heartbeats more. The server
-/// ends such a connection by itself when the next one comes with the same number.
-fn accept_own_connection(check: &mut Check) {
-    if check.name == "server id"
-        && check.status == CheckStatus::Failed
-        && check.found.contains("in use")
-    {
-        check.status = CheckStatus::Warning;
-        check.advice = Some(
-            "That is this job itself when it runs or has ended in the last minute; else give it \
-             another `server-id`"
-                .to_owned(),
-        );
-    }
 }
 
 /// How many ended so.
