@@ -110,8 +110,8 @@ async fn ready(job: &Job) -> bool {
         let advice = check.advice.as_deref().unwrap_or_default();
         match check.status {
             CheckStatus::Passed => {}
-            CheckStatus::Warning => warn!(check = check.name, advice, "{}", check.found),
-            CheckStatus::Failed => error!(check = check.name, advice, "{}", check.found),
+            CheckStatus::Warning => warn!(advice, "{}: {}", check.name, check.found),
+            CheckStatus::Failed => error!(advice, "{}: {}", check.name, check.found),
         }
     }
     check::count(&checks, CheckStatus::Failed) == 0
