@@ -82,8 +82,8 @@ fn log(frame: &Frame) {
     tracing::info!(
         phase = frame.phase.name(),
         snapshot_rows = frame.snapshot_rows,
-        snapshot_rows_per_second = (frame.phase == Phase::Snapshot)
-            .then(|| frame.snapshot_per_second.round() as u64),
+        snapshot_rows_per_second =
+            (frame.phase == Phase::Snapshot).then(|| frame.snapshot_per_second.round() as u64),
         snapshot_tables_done = frame.tables_done,
         tables = frame.tables_all,
         rows = frame.rows,
