@@ -60,10 +60,14 @@ pub fn count(checks: &[Check], status: CheckStatus) -> usize {
 }
 
 async fn warehouse(job: &Job) -> Check {
+    let place = job.catalog.location();
     outcome(
         "warehouse",
-        job.catalog.probe().await.map_err(JobError::from),
-        "writable, and honours conditional puts",
+        job.catalog
+            .probe()
+            .await
+            .map_err(|error| JobError::Definite(format!("{place}: {error}"))),
+        &format!("{place}: writable, and honours conditional puts"),
         "Make the folder writable for this user; the store must support put-if-absent",
     )
 }
@@ -164,11 +168,52 @@ fn outcome(name: &str, result: Result<()>, found: &str, advice: &str) -> Check {
             found: found.to_owned(),
             advice: None,
         },
-        Err(error) => Check {
-            name: name.to_owned(),
-            status: CheckStatus::Failed,
-            found: error.to_string(),
-            advice: (!advice.is_empty()).then(|| advice.to_owned()),
-        },
+        Err(error) => {
+            let (found, own_advice) = told(name, &error);
+            let advice = own_advice.unwrap_or_else(|| advice.to_owned());
+            Check {
+                name: name.to_owned(),
+                status: CheckStatus::Failed,
+                found,
+                advice: (!advice.is_empty()).then_some(advice),
+            }
+        }
+    }
+}
+
+/// What went wrong and what to do, each said once: the name of the check stands before it.
+fn told(name: &str, error: &JobError) -> (String, Option<String>) {
+    let (text, advice) = match error {
+        JobError::Source(error) => (error.without_advice(), error.advice_text()),
+        JobError::Lake(error) => (error.to_string(), None),
+        JobError::State(error) => (error.to_string(), None),
+        error => (error.to_string(), None),
+    };
+    let text = match text
+        .strip_prefix(name)
+        .and_then(|rest| rest.strip_prefix(": "))
+    {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    };
+    (text, advice.map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_connectors::Error;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_said_twice() {
+        let error = Error::definite("the log is gone").advice("Start anew");
+        let check = outcome("state", Err(error.into()), "", "See the message");
+        assert_eq!(check.found, "the log is gone");
+        assert_eq!(check.advice.as_deref(), Some("Start anew"));
+        let filled = JobError::Definite("table d.t: it has rows".to_owned());
+        let check = outcome("table d.t", Err(filled), "", "Empty it");
+        assert_eq!(check.found, "it has rows");
+        assert_eq!(check.advice.as_deref(), Some("Empty it"));
     }
 }

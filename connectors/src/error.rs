@@ -115,15 +115,9 @@ impl Error {
         self.0.kind == ErrorKind::Transient
     }
 
-    /// What to do next, when the error knows.
-    pub fn advice_text(&self) -> Option<&str> {
-        self.0.advice.as_deref()
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.message)?;
+    /// All of it but what to do next, for where that stands by itself.
+    pub fn without_advice(&self) -> String {
+        let mut text = self.0.message.clone();
         let mut place = Vec::new();
         if let Some(table) = &self.0.table {
             place.push(format!("table {table}"));
@@ -135,11 +129,23 @@ impl fmt::Display for Error {
             place.push(format!("position {position}"));
         }
         if !place.is_empty() {
-            write!(f, " ({})", place.join(", "))?;
+            text.push_str(&format!(" ({})", place.join(", ")));
         }
         if let Some(cause) = &self.0.cause {
-            write!(f, ": {cause}")?;
+            text.push_str(&format!(": {cause}"));
         }
+        text
+    }
+
+    /// What to do next, when the error knows.
+    pub fn advice_text(&self) -> Option<&str> {
+        self.0.advice.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.without_advice())?;
         if let Some(advice) = &self.0.advice {
             write!(f, ". {advice}")?;
         }

@@ -75,7 +75,7 @@ impl List {
         let advice = error
             .advice_text()
             .unwrap_or("See the message; the check can be run again at any time");
-        self.fail(name, error.to_string(), advice);
+        self.fail(name, error.without_advice(), advice);
     }
 }
 
