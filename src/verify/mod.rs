@@ -378,7 +378,7 @@ impl Verifier<'_> {
         let names = schema.primary_key.iter();
         let parts: Vec<String> = names
             .zip(&suspect.key)
-            .map(|(name, value)| format!("{name}={value}"))
+            .map(|(name, value)| format!("{name}={}", self.source.key_text(value)))
             .collect();
         let room = self.options.max_listed_keys;
         verdict.count(parts.join(", "), suspect.difference, room);

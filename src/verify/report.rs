@@ -23,7 +23,7 @@ pub enum Difference {
 /// A key that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ListedKey {
-    /// The key: `id=7`, or `a=1, b=x`.
+    /// The key: `id=7`, or `a=1, b='x'`.
     pub key: String,
     /// How it differs.
     pub difference: Difference,
