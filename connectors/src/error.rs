@@ -31,6 +31,7 @@ struct Facts {
     advice: Option<String>,
     cause: Option<Box<dyn std::error::Error + Send + Sync>>,
     starts_over: bool,
+    schema_changed: bool,
 }
 
 impl Error {
@@ -54,6 +55,7 @@ impl Error {
             advice: None,
             cause: None,
             starts_over: false,
+            schema_changed: false,
         }))
     }
 
@@ -103,6 +105,18 @@ impl Error {
     /// See [`Error::start_over`].
     pub fn starts_over(&self) -> bool {
         self.0.starts_over
+    }
+
+    /// Says that the table no longer is what it was: only the log tells how it changed.
+    #[must_use]
+    pub fn schema_changed(mut self) -> Self {
+        self.0.schema_changed = true;
+        self
+    }
+
+    /// See [`Error::schema_changed`].
+    pub fn is_schema_changed(&self) -> bool {
+        self.0.schema_changed
     }
 
     /// Whether trying again can help.

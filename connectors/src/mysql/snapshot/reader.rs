@@ -298,7 +298,8 @@ fn missing_table(error: Error, schema: &TableSchema) -> Error {
             "{} has changed while it was read; the log says how",
             schema.name
         ))
-        .cause(error);
+        .cause(error)
+        .schema_changed();
     }
     error
 }
