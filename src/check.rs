@@ -8,6 +8,7 @@ use crate::{
     error::{JobError, Result},
     job::{Job, Startup},
     sink::{self, types},
+    verify::counted,
 };
 
 /// All checks of a job, source first.
@@ -43,8 +44,9 @@ pub fn render(checks: &[Check]) -> String {
     let failed = count(checks, CheckStatus::Failed);
     let warned = count(checks, CheckStatus::Warning);
     text.push_str(&format!(
-        "{} checks, {failed} failed, {warned} warnings\n",
-        checks.len()
+        "{}, {failed} failed, {}\n",
+        counted(checks.len() as u64, "check"),
+        counted(warned as u64, "warning")
     ));
     text
 }
@@ -131,15 +133,21 @@ async fn targets(job: &Job) -> Vec<Check> {
 async fn target(job: &Job, schema: &TableSchema, started: bool) -> Result<String> {
     let sink = job.settings.sink_of(&schema.name)?;
     let key = schema.primary_key.join(", ");
-    let columns = schema.columns.len();
-    let shape = format!("{columns} columns, key ({key}) → {sink}");
+    let columns = counted(schema.columns.len() as u64, "column");
+    let shape = format!("{columns}, key ({key}) → {sink}");
     let options = &job.settings.sink;
     match job.catalog.table(&sink.database, &sink.table).await? {
         None => {
             let (rows, bytes) = job.source.estimate(schema).await?;
             let buckets = options.new_schema(schema, &sink, bytes)?.buckets();
+            let buckets = match u64::try_from(buckets) {
+                Ok(buckets) => counted(buckets, "bucket"),
+                Err(_) => "dynamic buckets".to_owned(),
+            };
             Ok(format!(
-                "{shape}, made new with {buckets} bucket(s), about {rows} rows"
+                "{shape}, made new with {}, about {}",
+                buckets,
+                counted(rows, "row")
             ))
         }
         Some(existing) => {

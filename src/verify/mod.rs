@@ -24,8 +24,8 @@ use hash::RowHasher;
 use headwater_connectors::{Source, TableName, TableSchema};
 use lake::Lake;
 use reading::SourceReading;
-pub(crate) use report::thousands;
 pub use report::{Difference, ListedKey, Report, TableVerdict, Verdict};
+pub(crate) use report::{counted, thousands};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
