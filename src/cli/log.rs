@@ -35,7 +35,11 @@ impl FormatTime for Clock {
     fn format_time(&self, line: &mut Writer<'_>) -> std::fmt::Result {
         match self {
             Self::Full => SystemTime.format_time(line),
-            Self::TimeOfDay => write!(line, "{}", jiff::Zoned::now().strftime("%H:%M:%S")),
+            Self::TimeOfDay => {
+                let now = jiff::ZonedDateTime::now();
+                let (hour, minute, second) = (now.hour(), now.minute(), now.second());
+                write!(line, "{hour:02}:{minute:02}:{second:02}")
+            }
         }
     }
 }
