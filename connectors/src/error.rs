@@ -31,6 +31,7 @@ struct Facts {
     advice: Option<String>,
     cause: Option<Box<dyn std::error::Error + Send + Sync>>,
     starts_over: bool,
+    schema_changed: bool,
 }
 
 impl Error {
@@ -54,6 +55,7 @@ impl Error {
             advice: None,
             cause: None,
             starts_over: false,
+            schema_changed: false,
         }))
     }
 
@@ -105,6 +107,18 @@ impl Error {
         self.0.starts_over
     }
 
+    /// Says that the table no longer is what it was: only the log tells how it changed.
+    #[must_use]
+    pub fn schema_changed(mut self) -> Self {
+        self.0.schema_changed = true;
+        self
+    }
+
+    /// See [`Error::schema_changed`].
+    pub fn is_schema_changed(&self) -> bool {
+        self.0.schema_changed
+    }
+
     /// Whether trying again can help.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -115,15 +129,9 @@ impl Error {
         self.0.kind == ErrorKind::Transient
     }
 
-    /// What to do next, when the error knows.
-    pub fn advice_text(&self) -> Option<&str> {
-        self.0.advice.as_deref()
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.message)?;
+    /// All of it but what to do next, for where that stands by itself.
+    pub fn without_advice(&self) -> String {
+        let mut text = self.0.message.clone();
         let mut place = Vec::new();
         if let Some(table) = &self.0.table {
             place.push(format!("table {table}"));
@@ -135,11 +143,23 @@ impl fmt::Display for Error {
             place.push(format!("position {position}"));
         }
         if !place.is_empty() {
-            write!(f, " ({})", place.join(", "))?;
+            text.push_str(&format!(" ({})", place.join(", ")));
         }
         if let Some(cause) = &self.0.cause {
-            write!(f, ": {cause}")?;
+            text.push_str(&format!(": {cause}"));
         }
+        text
+    }
+
+    /// What to do next, when the error knows.
+    pub fn advice_text(&self) -> Option<&str> {
+        self.0.advice.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.without_advice())?;
         if let Some(advice) = &self.0.advice {
             write!(f, ". {advice}")?;
         }

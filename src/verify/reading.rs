@@ -94,6 +94,13 @@ impl<V: Visitor> Worker<V> {
                     parts.into_iter().for_each(|part| self.visitor.keep(part));
                     return advance(split, end);
                 }
+                Err(JobError::Source(error)) if error.is_schema_changed() => {
+                    return Err(JobError::Definite(
+                        "its columns changed after the checkpoint: the job stops at that \
+                         statement; see its log"
+                            .to_owned(),
+                    ));
+                }
                 Err(error) if error.is_transient() && attempt < TRIES => {
                     tracing::warn!(table = %split.table, %error, "reading a chunk again");
                     *reader = None;
