@@ -155,7 +155,7 @@ struct Renewing {
 impl Renewing {
     async fn start(job: &Arc<Job>, epoch: u64) -> Result<Self> {
         let mut mine = Lease::mine(epoch);
-        mine.renew(&job.state).await?;
+        mine.take(&job.state).await?;
         let state = job.state.clone();
         let task = tokio::spawn(async move {
             loop {

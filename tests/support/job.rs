@@ -153,6 +153,15 @@ impl Headwater {
         self.child.try_wait().unwrap().is_none()
     }
 
+    /// Sends it a signal, by name.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let status = Command::new("kill")
+            .args([&format!("-{name}"), &pid])
+            .status();
+        assert!(status.unwrap().success());
+    }
+
     /// SIGKILL.
     pub fn kill9(mut self) {
         self.child.kill().unwrap();
@@ -182,14 +191,7 @@ impl Headwater {
             "it had ended by itself:\n{}",
             self.output()
         );
-        let pid = self.child.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-TERM", &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
+        self.signal("TERM");
         let status = self.ended(Duration::from_secs(60)).await;
         assert!(status.success(), "{status} on SIGTERM:\n{}", self.output());
     }
