@@ -162,7 +162,7 @@ mod tests {
             }
             if let Ok(mut record) = serde_json::from_slice::<Record>(&bytes) {
                 record.settle();
-                let _ = record.successor(1, 1).snapshot_is_complete();
+                let _ = record.successor("another", 1, 1).snapshot_is_complete();
             }
             let _ = serde_json::from_slice::<Marker>(&bytes);
         }
