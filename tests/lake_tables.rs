@@ -120,18 +120,18 @@ async fn partitions_of_times_and_decimals_stand_where_java_looks() {
             "TIMESTAMP(3)",
             Arc::new(TimestampMillisecondArray::from(millis)),
             [
-                "2024-02-29T12:00:00.000",
-                "2024-02-29T12:00:00.010",
-                "1969-12-31T23:59:59.999",
+                "2024-02-29 12:00:00.000",
+                "2024-02-29 12:00:00.010",
+                "1969-12-31 23:59:59.999",
             ],
         ),
         (
             "TIMESTAMP(6)",
             micros(&[noon * 1000, noon * 1000 + 1, 253_402_300_799_999_999]),
             [
-                "2024-02-29T12:00:00.000000",
-                "2024-02-29T12:00:00.000001",
-                "9999-12-31T23:59:59.999999",
+                "2024-02-29 12:00:00.000000",
+                "2024-02-29 12:00:00.000001",
+                "9999-12-31 23:59:59.999999",
             ],
         ),
     ];
@@ -189,8 +189,8 @@ async fn added_columns_stand_where_they_were_put() {
     assert_eq!(
         java_lines(&lake, "own.wide"),
         [
-            r#"{"x":null,"y":null,"id":1,"v":10,"z":null}"#,
-            r#"{"x":2,"y":2,"id":2,"v":2,"z":2}"#
+            r#"{"x":2,"y":2,"id":2,"v":2,"z":2}"#,
+            r#"{"x":null,"y":null,"id":1,"v":10,"z":null}"#
         ]
     );
     lake.assert_sound("own.wide");

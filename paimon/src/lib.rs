@@ -28,6 +28,8 @@ pub mod data_type;
 pub mod error;
 #[cfg(test)]
 mod fixture;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod manifest;
 pub mod manifest_list;
 mod partition;

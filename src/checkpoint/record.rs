@@ -145,7 +145,8 @@ mod tests {
         let good = r#"{"format":1,"number":7,"epoch":2,"job":"j","commit_user":"u","created_ms":1,
 "next_sequence":9,"event_time_ms":null,"committed_before":true,"tables":[{"source":{"database":"d",
 "table":"t"},"sink":{"database":"d","table":"t"},"snapshot_sequence":0,"last_commit":3,"splits":[]}],
-"commits":[{"sink":{"database":"d","table":"t"},"messages":[]}],"source":{"position":{}}}"#;
+"commits":[{"sink":{"database":"d","table":"t"},"messages":[]}],"source":{"position":{"source":"log","offset":5},"connector":null}}"#;
+        serde_json::from_str::<Record>(good).unwrap();
         let given = std::env::var("HEADWATER_DAMAGE_SEED").ok();
         let seed = given.map_or_else(rand::random, |seed| seed.parse().unwrap());
         println!("HEADWATER_DAMAGE_SEED={seed}");
@@ -162,7 +163,7 @@ mod tests {
             }
             if let Ok(mut record) = serde_json::from_slice::<Record>(&bytes) {
                 record.settle();
-                let _ = record.successor("another", 1, 1).snapshot_is_complete();
+                let _ = record.successor("other", 1, 1).snapshot_is_complete();
             }
             let _ = serde_json::from_slice::<Marker>(&bytes);
         }

@@ -26,6 +26,8 @@ pub struct Gate {
 struct State {
     /// A checkpoint is asked for.
     requested: bool,
+    /// A checkpoint is asked for where the tail gets here.
+    requested_at: Option<Position>,
     /// A barrier stands and its checkpoint is not finished.
     in_flight: bool,
     /// A round is being set up: E is known or asked for, L is not yet.
@@ -64,6 +66,11 @@ impl Gate {
     /// Asks for a checkpoint at the next edge that allows it.
     pub fn request(&self) {
         self.update(|state| state.requested = true);
+    }
+
+    /// Asks for a checkpoint at the first edge at or after `position` that allows it.
+    pub fn request_at(&self, position: Position) {
+        self.update(|state| state.requested_at = Some(position));
     }
 
     /// The checkpoint of the last barrier is finished: the next barrier may stand.
@@ -148,7 +155,9 @@ impl Gate {
 
 impl State {
     fn attention(&self) -> bool {
-        self.edge_wanted || (self.requested && !self.in_flight && !self.held)
+        self.edge_wanted
+            || self.requested_at.is_some()
+            || (self.requested && !self.in_flight && !self.held)
     }
 
     fn allows(&self, position: &Position) -> bool {
@@ -190,6 +199,11 @@ impl BarrierGate for Gate {
         if state.edge_wanted {
             state.edge_wanted = false;
             state.edge = Some(position.clone());
+        }
+        let is_there = |wanted: &Position| position.is_at_or_after(wanted);
+        if state.requested_at.as_ref().is_some_and(is_there) {
+            state.requested_at = None;
+            state.requested = true;
         }
         let places = state.requested && !state.in_flight && !state.held && state.allows(position);
         if places {
@@ -258,6 +272,16 @@ mod tests {
         assert!(!gate.wants(&at(4)), "held");
         gate.release();
         assert!(gate.wants(&at(4)));
+    }
+
+    #[test]
+    fn a_checkpoint_is_asked_for_at_a_place() {
+        let gate = Gate::new(None);
+        gate.request_at(at(5));
+        assert!(!gate.wants(&at(4)));
+        assert!(gate.wants(&at(6)));
+        gate.finished();
+        assert!(!gate.wants(&at(7)), "only once");
     }
 
     #[tokio::test]

@@ -39,6 +39,8 @@ use crate::{
 
 /// Change batches between the tail and the sink: each holds a few MB at the most.
 const QUEUE: usize = 4;
+/// Name of the task that asks for the end of the log.
+const LOG_END: &str = "end of the log";
 /// How long a shutdown waits for a transaction edge to stop at.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -126,6 +128,7 @@ impl Pipeline {
         let mut tasks: JoinSet<(&'static str, Result<()>)> = JoinSet::new();
         let (items, mut received) = mpsc::channel(QUEUE);
         self.start_tail(&mut tasks, items);
+        self.mark_the_end(&mut tasks);
         self.start_rounds(&mut tasks);
         let interval = self.job.settings.interval;
         let mut ticks = interval_at(Instant::now() + interval, interval);
@@ -169,6 +172,23 @@ impl Pipeline {
         tasks.spawn(async move {
             let ended = source.tail(from, gate, items, progress).await;
             ("tail", ended.map_err(JobError::from))
+        });
+    }
+
+    /// A job that has caught up with the log as it finds it takes a checkpoint there: its tables
+    /// are fresh without waiting for the interval. A server that does not say where its log ends
+    /// is no hindrance.
+    fn mark_the_end(&self, tasks: &mut JoinSet<(&'static str, Result<()>)>) {
+        if !self.record.snapshot_is_complete() {
+            return;
+        }
+        let (source, gate) = (self.job.source.clone(), self.gate.clone());
+        tasks.spawn(async move {
+            match source.round_high().await {
+                Ok(end) => gate.request_at(end),
+                Err(error) => tracing::debug!(%error, "where does the log end?"),
+            }
+            (LOG_END, Ok(()))
         });
     }
 
@@ -230,6 +250,7 @@ impl Pipeline {
                 self.gate.request();
                 Ok(())
             }
+            Ok((LOG_END, Ok(()))) => Ok(()),
             // What the tail still has in the queue is not needed: it is read again.
             Ok((_, Err(error))) => Err(error),
             Ok((name, Ok(()))) => Err(JobError::Internal(format!("the {name} ended by itself"))),

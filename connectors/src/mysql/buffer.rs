@@ -285,14 +285,37 @@ impl ColumnBuffer {
         })
     }
 
-    /// A list of the labels whose bits are set.
+    /// Labels hold no commas, so that the text is one-to-one but for an empty label.
+    fn push_joined(&mut self, labels: &[Box<str>], bits: u64) -> Handled {
+        if labels.iter().any(|label| label.is_empty()) {
+            return Err(fault("a SET with an empty label cannot be a key"));
+        }
+        self.push_with(|out| {
+            let set = labels
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| bits >> at & 1 == 1);
+            for (number, (_, label)) in set.enumerate() {
+                if number > 0 {
+                    out.push(b',');
+                }
+                out.extend_from_slice(label.as_bytes());
+            }
+            Ok(())
+        })
+    }
+
+    /// A list of the labels whose bits are set; in a key column the server's text, with commas.
     pub(crate) fn push_labels(&mut self, labels: &[Box<str>], bits: u64) -> Handled {
-        let Values::TextLists { lists, items } = &mut self.values else {
-            return Err(misfit());
-        };
         if labels.len() < 64 && bits >> labels.len() != 0 {
             return Err(fault(format!("SET value {bits} has bits without a label")));
         }
+        if matches!(self.values, Values::Bytes(_)) {
+            return self.push_joined(labels, bits);
+        }
+        let Values::TextLists { lists, items } = &mut self.values else {
+            return Err(misfit());
+        };
         for (at, label) in labels.iter().enumerate() {
             if bits >> at & 1 == 1 {
                 items.data.extend_from_slice(label.as_bytes());

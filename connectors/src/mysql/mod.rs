@@ -9,6 +9,8 @@ mod connect;
 mod ddl;
 mod decimal;
 mod discover;
+#[doc(hidden)]
+pub mod fuzz;
 mod geometry;
 mod grants;
 pub mod gtid;

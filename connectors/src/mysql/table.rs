@@ -85,15 +85,19 @@ impl MysqlTable {
             .find(|column| same_name(&column.name, name))
     }
 
-    /// Sets the key. A key column holds TINYINT(1) as the number that it is: as BOOLEAN two keys
-    /// would become one.
+    /// Sets the key. A key column holds TINYINT(1) as the number that it is, as BOOLEAN two keys
+    /// would become one; and SET as the server's text, since the lake has no lists in keys.
     pub(crate) fn set_key(&mut self, key: Vec<String>) {
         self.primary_key = key;
         let mut columns = std::mem::take(&mut self.columns);
         for column in &mut columns {
-            let is_number = column.data_type == "tinyint" && column.lake == DataType::Boolean;
-            if is_number && self.is_key(&column.name) {
-                column.lake = DataType::TinyInt;
+            if !self.is_key(&column.name) {
+                continue;
+            }
+            match (column.data_type.as_str(), &column.lake) {
+                ("tinyint", DataType::Boolean) => column.lake = DataType::TinyInt,
+                ("set", DataType::Array(_)) => column.lake = DataType::String,
+                _ => {}
             }
         }
         self.columns = columns;

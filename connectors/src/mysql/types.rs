@@ -250,6 +250,7 @@ impl Physical {
             | (Self::Timestamp(digits), L::TimestampLtz(wide)) => wide >= digits,
             (Self::Date, L::Date) => true,
             (Self::Set(_), L::Array(item)) => **item == L::String,
+            (Self::Set(_), L::String) => true,
             (Self::Vector(_), L::Array(item)) => **item == L::Float,
             (
                 Self::Char(_)

@@ -321,3 +321,30 @@ async fn a_failed_flush_loses_nothing_and_leaves_nothing() {
         .sum();
     assert_eq!((rows, fixture.files()), (100, 3));
 }
+
+#[tokio::test]
+async fn rows_in_key_order_are_written_as_they_came_and_only_those() {
+    // Ascending over two batches; a key again at the seam; a step back at the seam.
+    let cases: [([i32; 2], [i32; 2], &[(i32, i64)]); 3] = [
+        ([1, 4], [5, 9], &[(1, 10), (4, 11), (5, 12), (9, 13)]),
+        ([1, 4], [4, 9], &[(1, 10), (4, 12), (9, 13)]),
+        ([1, 4], [3, 9], &[(1, 10), (3, 12), (4, 11), (9, 13)]),
+    ];
+    for (first, second, expected) in cases {
+        let fixture = fixture(&INT_COLUMNS, &["id"], &[], &[]);
+        let mut buffer = WriteBuffer::new(fixture.table.clone(), SETTINGS).unwrap();
+        let rows = |ids: [i32; 2]| int_batch(&ids.map(|id| (id, Some(id * 10))));
+        buffer.write(&rows(first), None, 10).unwrap();
+        buffer.write(&rows(second), Some(&[0, 3]), 12).unwrap();
+        let messages = buffer.flush().await.unwrap();
+        let [(folder, file)] = &files_of(&messages)[..] else {
+            panic!()
+        };
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|(id, sequence)| (*id, *sequence, i8::from(*id == 9) * 3, Some(id * 10)))
+            .collect();
+        assert_eq!(int_rows(&fixture.read(folder, file)), expected);
+        assert_eq!(file.row_count, expected.len() as i64);
+    }
+}

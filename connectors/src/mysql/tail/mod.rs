@@ -46,6 +46,8 @@ const POLL: Duration = Duration::from_millis(50);
 const IDLE_FLUSH: Duration = Duration::from_millis(200);
 /// Time between two updates of the progress.
 const PROGRESS: Duration = Duration::from_millis(100);
+/// Events between two looks at the clock.
+const CLOCK_EVERY: usize = 64;
 /// Table id of a rows event that only ends a statement.
 const DUMMY_TABLE_ID: u64 = 0x00ff_ffff;
 
@@ -143,22 +145,24 @@ impl<'a> Tail<'a> {
         let from = self.mysql()?.clone();
         let mut stream = LogStream::open(conn, &from, server_id, self.options).await?;
         tracing::info!(position = %self.position, server_id, "reading MySQL's log");
-        let mut idle_since = Instant::now();
+        let mut events = 0_usize;
         loop {
             let next = stream.next(POLL).await.map_err(|e| self.located(e))?;
+            let is_idle = matches!(next, Next::Idle);
             let done = match next {
                 Next::Event(event) => {
-                    idle_since = Instant::now();
                     let result = self.event(&event, &stream).await;
                     result.map_err(|e| self.located(e))
                 }
-                Next::Idle => self.idle(idle_since).await,
+                Next::Idle => self.idle(stream.silence()).await,
             };
             match done {
                 Err(_) if self.out.is_closed() => return Ok(()),
                 result => result?,
             }
-            if self.progress_at.elapsed() >= PROGRESS {
+            events = events.wrapping_add(1);
+            let look = is_idle || events.is_multiple_of(CLOCK_EVERY);
+            if look && self.progress_at.elapsed() >= PROGRESS {
                 self.report();
             }
         }
@@ -216,8 +220,8 @@ impl<'a> Tail<'a> {
         Ok(())
     }
 
-    async fn idle(&mut self, since: Instant) -> Result<()> {
-        if since.elapsed() >= IDLE_FLUSH {
+    async fn idle(&mut self, silence: Duration) -> Result<()> {
+        if silence >= IDLE_FLUSH {
             self.flush().await?;
         }
         if matches!(self.phase, Phase::Edge) {

@@ -80,6 +80,11 @@ impl LogStream {
         })
     }
 
+    /// How long nothing has come.
+    pub fn silence(&self) -> Duration {
+        self.silence
+    }
+
     /// The latest table map of a table id.
     pub fn table_map(&self, id: u64) -> Option<&TableMapEvent<'static>> {
         self.stream.get_tme(id)
