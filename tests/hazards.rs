@@ -103,23 +103,44 @@ async fn killed_again_while_it_recovers() {
     finish(&job, &lake, &database, &workload).await;
 }
 
-/// An instance stands still for so long that another one takes the job over, and then wakes up: it
-/// commits nothing any more, says why, and leaves the lease to the newer one.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_instance_that_wakes_up_is_fenced() {
+async fn an_instance_that_wakes_up_before_its_record_is_fenced() {
+    taken_over_at("after-flush:3:stop").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_that_wakes_up_behind_its_record_is_fenced() {
+    taken_over_at("after-record:3:stop").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_that_wakes_up_behind_its_commit_is_fenced() {
+    taken_over_at("between-table-commits:2:stop").await;
+}
+
+/// An instance stands still for so long that another one takes the job over, and then wakes up in
+/// the middle of a checkpoint: it commits nothing that the other does not know, says why it ends,
+/// and leaves the lease to the newer one.
+async fn taken_over_at(point: &str) {
     let (server, lake) = (Server::shared(), Lake::new());
     let database = small(server, "fenced").await;
     let job = JobFile::new(server, &database, &lake);
     let other = || job.clone().source("server-id", &server_id().to_string());
-    let mut first = Headwater::run(&job, &lake);
-    arrives(&lake, &database, 2, &mut first).await;
-    // In the middle of whatever it does with these.
-    for id in 3..20 {
+    let mut first = Headwater::run_until(&job, &lake, point);
+    let mut rows = 2;
+    eventually("it stands still", Duration::from_secs(60), async || {
+        assert!(
+            first.is_running(),
+            "it ended by itself:\n{}",
+            first.output()
+        );
+        rows += 1;
         database
-            .run(&format!("INSERT INTO t VALUES ({id}, 'first')"))
+            .run(&format!("INSERT INTO t VALUES ({rows}, 'first')"))
             .await;
-    }
-    first.signal("STOP");
+        first.is_stopped()
+    })
+    .await;
     // A process of this machine would be seen to live: let it be one of another.
     let lease = find(Path::new(&lake.warehouse()), "lease.json");
     let text = std::fs::read_to_string(&lease).unwrap();
@@ -128,22 +149,24 @@ async fn an_instance_that_wakes_up_is_fenced() {
     std::fs::write(&lease, held.to_string()).unwrap();
 
     let mut second = Headwater::run(&other(), &lake);
-    arrives(&lake, &database, 19, &mut second).await;
+    arrives(&lake, &database, rows, &mut second).await;
     database
-        .run("UPDATE t SET v = 'second' WHERE id % 2 = 0;\nDELETE FROM t WHERE id = 7")
+        .run("UPDATE t SET v = 'second' WHERE id % 2 = 0;\nDELETE FROM t WHERE id = 1")
         .await;
-    arrives(&lake, &database, 18, &mut second).await;
+    arrives(&lake, &database, rows - 1, &mut second).await;
 
     first.signal("CONT");
-    database.run("INSERT INTO t VALUES (100, 'both')").await;
+    database.run("INSERT INTO t VALUES (1, 'both')").await;
     let status = first.ended(Duration::from_secs(60)).await;
     assert_eq!(status.code(), Some(5), "{}", first.output());
     let mut third = Headwater::run(&other(), &lake);
     let status = third.ended(Duration::from_secs(60)).await;
     assert_eq!(status.code(), Some(5), "{}", third.output());
 
-    database.run("INSERT INTO t VALUES (101, 'second')").await;
-    arrives(&lake, &database, 20, &mut second).await;
+    database
+        .run("INSERT INTO t VALUES (100000, 'second')")
+        .await;
+    arrives(&lake, &database, rows + 1, &mut second).await;
     second.stop().await;
     lake.assert_equal(&database).await;
 }

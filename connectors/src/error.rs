@@ -31,6 +31,7 @@ struct Facts {
     advice: Option<String>,
     cause: Option<Box<dyn std::error::Error + Send + Sync>>,
     starts_over: bool,
+    another_instance: bool,
 }
 
 impl Error {
@@ -54,6 +55,7 @@ impl Error {
             advice: None,
             cause: None,
             starts_over: false,
+            another_instance: false,
         }))
     }
 
@@ -103,6 +105,18 @@ impl Error {
     /// See [`Error::start_over`].
     pub fn starts_over(&self) -> bool {
         self.0.starts_over
+    }
+
+    /// Says that another instance of the job reads the source now.
+    #[must_use]
+    pub fn another_instance(mut self) -> Self {
+        self.0.another_instance = true;
+        self
+    }
+
+    /// See [`Error::another_instance`].
+    pub fn is_another_instance(&self) -> bool {
+        self.0.another_instance
     }
 
     /// Whether trying again can help.

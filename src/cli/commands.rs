@@ -122,6 +122,7 @@ fn told(job: &Job, error: &JobError) -> ExitCode {
     error!(job = job.settings.name, "{error}");
     match error {
         JobError::Held { .. } | JobError::State(StateError::Fenced { .. }) => ExitCode::Held,
+        JobError::Source(error) if error.is_another_instance() => ExitCode::Held,
         error if error.is_transient() => ExitCode::Transient,
         _ => ExitCode::Definite,
     }

@@ -162,6 +162,12 @@ impl Headwater {
         assert!(status.unwrap().success());
     }
 
+    /// Whether it stands still after SIGSTOP.
+    pub fn is_stopped(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        stat.rsplit_once(") ").unwrap().1.starts_with('T')
+    }
+
     /// SIGKILL.
     pub fn kill9(mut self) {
         self.child.kill().unwrap();

@@ -207,6 +207,7 @@ fn fatal(message: &str) -> Error {
         return Error::definite(
             "another instance of this job has connected to MySQL and reads its log now",
         )
+        .another_instance()
         .advice("Let only one of them run; another job needs another name and state.path");
     }
     if has(&["purged", "Could not find first log file name"]) {
