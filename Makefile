@@ -21,10 +21,11 @@ demo: build ## a MySQL database arrives in Paimon tables, in about two minutes (
 	@HEADWATER=$(BUILD_DIR)/$(PROFILE)/headwater demo/run.sh
 
 test: tools oracles ## all tests, against real servers and readers (KILLS=20)
-	$(CARGO) test --profile $(PROFILE) --locked --workspace
+	CARGO="$(CARGO)" PROFILE=$(PROFILE) tests/run.sh
 
 chaos: tools oracles ## the kill test, for long (KILLS=200, SEED=random)
-	KILLS=$${KILLS:-200} $(CARGO) test --profile $(PROFILE) --locked --test main exactness -- --nocapture
+	KILLS=$${KILLS:-200} SEED=$${SEED:-$$RANDOM} $(CARGO) test --profile $(PROFILE) --locked --workspace --test main \
+		tables_equal_the_source_after_kills -- --nocapture
 
 bench: tools ## speed and memory against the server's own clients; target/bench/results.json
 	@command -v python3 >/dev/null || tests/services/install.sh python3

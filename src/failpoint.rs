@@ -1,7 +1,8 @@
 //! Named points at which a test can kill the process or make a step fail.
 //!
 //! Always compiled in, asked for by the environment only: `HEADWATER_FAILPOINT=name[:n]` aborts
-//! the process, as SIGKILL would, when `name` is reached for the n-th time (default: the first).
+//! the process, as SIGKILL would, when `name` is reached for the n-th time (default: the first), and
+//! `name:n:stop` lets it stand still there as SIGSTOP does, until it gets SIGCONT.
 //! Points stand between the steps of a checkpoint, never on a row's path.
 
 use std::sync::{
@@ -12,6 +13,7 @@ use std::sync::{
 struct Armed {
     name: String,
     left: AtomicU64,
+    stop: bool,
 }
 
 static ARMED: OnceLock<Option<Armed>> = OnceLock::new();
@@ -20,19 +22,25 @@ static ARMED: OnceLock<Option<Armed>> = OnceLock::new();
 pub fn reach(name: &str) {
     let armed = ARMED.get_or_init(|| {
         let text = std::env::var("HEADWATER_FAILPOINT").ok()?;
-        let (name, count) = match text.split_once(':') {
-            Some((name, count)) => (name.to_owned(), count.parse().ok()?),
-            None => (text, 1),
-        };
+        let mut parts = text.split(':');
         Some(Armed {
-            name,
-            left: AtomicU64::new(count),
+            name: parts.next()?.to_owned(),
+            left: AtomicU64::new(parts.next().map_or(Some(1), |n| n.parse().ok())?),
+            stop: parts.next() == Some("stop"),
         })
     });
     if let Some(armed) = armed
         && armed.name == name
         && armed.left.fetch_sub(1, Ordering::SeqCst) == 1
     {
+        if armed.stop {
+            let pid = std::process::id().to_string();
+            // Comes back after SIGCONT.
+            let _ = std::process::Command::new("kill")
+                .args(["-STOP", &pid])
+                .status();
+            return;
+        }
         // No destructors, no buffers flushed: what a kill -9 leaves behind.
         std::process::abort();
     }

@@ -35,14 +35,7 @@ async fn tables_equal_the_source_after_kills() {
     for kill in 0..kills {
         if kill % 2 == 1 {
             let point = FAILPOINTS[(kill as usize / 2) % FAILPOINTS.len()];
-            let mut process = Headwater::run_until(&job, &lake, point);
-            let status = process.ended(Duration::from_secs(60)).await;
-            assert_eq!(
-                std::os::unix::process::ExitStatusExt::signal(&status),
-                Some(6),
-                "{point}: not aborted but {status}:\n{}",
-                process.output()
-            );
+            aborts_at(point, &job, &lake).await;
         } else {
             let mut process = Headwater::run(&job, &lake);
             let moment = random.random_range(20..4000);
@@ -124,6 +117,18 @@ async fn server_restarts() {
     seen(&lake, &workload, &mut process).await;
     process.stop().await;
     lake.assert_equal(&database).await;
+}
+
+/// Runs the job until it aborts itself at a named point.
+pub async fn aborts_at(point: &str, job: &JobFile, lake: &Lake) {
+    let mut process = Headwater::run_until(job, lake, point);
+    let status = process.ended(Duration::from_secs(120)).await;
+    assert_eq!(
+        std::os::unix::process::ExitStatusExt::signal(&status),
+        Some(6),
+        "{point}: not aborted but {status}:\n{}",
+        process.output()
+    );
 }
 
 /// Runs the job until the lake has everything, ends it politely and compares.

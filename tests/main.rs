@@ -13,6 +13,7 @@ mod bad_input;
 mod conformance;
 mod consistent_cut;
 mod exactness;
+mod hazards;
 mod lake_tables;
 mod schema_changes;
 mod self_check;

@@ -16,6 +16,18 @@ pub enum ErrorKind {
     Definite,
 }
 
+/// What an error means to a job beyond its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    /// Going on from the saved state cannot help: a job that has committed nothing yet starts from
+    /// the beginning.
+    StartOver,
+    /// The table no longer is what it was: only the log tells how it changed.
+    SchemaChanged,
+    /// Another instance of the job reads the source now.
+    AnotherInstance,
+}
+
 /// An error of a source. Displays as one line: message, place, advice, and the causes.
 #[derive(Debug)]
 pub struct Error(Box<Facts>);
@@ -30,8 +42,7 @@ struct Facts {
     position: Option<String>,
     advice: Option<String>,
     cause: Option<Box<dyn std::error::Error + Send + Sync>>,
-    starts_over: bool,
-    schema_changed: bool,
+    meaning: Option<Meaning>,
 }
 
 impl Error {
@@ -54,8 +65,7 @@ impl Error {
             position: None,
             advice: None,
             cause: None,
-            starts_over: false,
-            schema_changed: false,
+            meaning: None,
         }))
     }
 
@@ -94,29 +104,16 @@ impl Error {
         self
     }
 
-    /// Says that going on from the saved state cannot help: a job that has committed nothing yet
-    /// starts from the beginning.
+    /// Says what the error means to a job beyond its kind.
     #[must_use]
-    pub fn start_over(mut self) -> Self {
-        self.0.starts_over = true;
+    pub fn meaning(mut self, meaning: Meaning) -> Self {
+        self.0.meaning = Some(meaning);
         self
     }
 
-    /// See [`Error::start_over`].
-    pub fn starts_over(&self) -> bool {
-        self.0.starts_over
-    }
-
-    /// Says that the table no longer is what it was: only the log tells how it changed.
-    #[must_use]
-    pub fn schema_changed(mut self) -> Self {
-        self.0.schema_changed = true;
-        self
-    }
-
-    /// See [`Error::schema_changed`].
-    pub fn is_schema_changed(&self) -> bool {
-        self.0.schema_changed
+    /// Whether the error means this to a job.
+    pub fn means(&self, meaning: Meaning) -> bool {
+        self.0.meaning == Some(meaning)
     }
 
     /// Whether trying again can help.

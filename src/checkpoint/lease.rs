@@ -100,16 +100,30 @@ impl Lease {
         Ok(now.filter(|now| *now != first && !now.released))
     }
 
-    /// Writes the lease once more.
-    pub async fn renew(&mut self, state: &StateStore) -> Result<(), StateError> {
+    /// Writes the lease, whoever had it: the job was taken by a record.
+    pub async fn take(&mut self, state: &StateStore) -> Result<(), StateError> {
         self.renewal += 1;
         state.overwrite(&state.path(NAME), self).await
     }
 
-    /// Says that the holder has ended well.
+    /// Writes the lease once more, unless a newer instance has the job.
+    pub async fn renew(&mut self, state: &StateStore) -> Result<(), StateError> {
+        match self.is_lost(state).await {
+            true => Ok(()),
+            false => self.take(state).await,
+        }
+    }
+
+    /// Says that the holder has ended well, unless a newer instance has the job.
     pub async fn release(&mut self, state: &StateStore) -> Result<(), StateError> {
         self.released = true;
-        state.overwrite(&state.path(NAME), self).await
+        self.renew(state).await
+    }
+
+    /// A newer instance has the job; it is the next record that tells this one. Its lease stays, or
+    /// a third instance would take the job for free.
+    async fn is_lost(&self, state: &StateStore) -> bool {
+        matches!(Self::read(state).await, Ok(Some(now)) if now.epoch > self.epoch)
     }
 
     /// The holder has ended well, or is a process of this boot that no longer runs.
@@ -160,7 +174,7 @@ mod tests {
         assert!(Lease::wait_free(&state).await.unwrap().is_ok());
 
         let mut mine = Lease::mine(1);
-        mine.renew(&state).await.unwrap();
+        mine.take(&state).await.unwrap();
         assert!(
             Lease::wait_free(&state).await.unwrap().is_err(),
             "this process lives"
@@ -205,5 +219,18 @@ mod tests {
             Lease::holder(&state).await.unwrap().is_none(),
             "not renewed for long"
         );
+    }
+    /// An instance that was thought dead comes back: the lease stays with the newer one.
+    #[tokio::test]
+    async fn an_older_instance_leaves_the_lease_alone() {
+        let state = StateStore::new(Arc::new(InMemory::new()), Path::from("s"));
+        let (mut older, mut newer) = (Lease::mine(1), Lease::mine(2));
+        older.take(&state).await.unwrap();
+        newer.take(&state).await.unwrap();
+        older.renew(&state).await.unwrap();
+        older.release(&state).await.unwrap();
+        assert_eq!(Lease::read(&state).await.unwrap(), Some(newer.clone()));
+        newer.release(&state).await.unwrap();
+        assert!(Lease::read(&state).await.unwrap().unwrap().released);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use headwater_connectors::CheckStatus;
+use headwater_connectors::{CheckStatus, Meaning};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -122,6 +122,7 @@ fn told(job: &Job, error: &JobError) -> ExitCode {
     error!(job = job.settings.name, "{error}");
     match error {
         JobError::Held { .. } | JobError::State(StateError::Fenced { .. }) => ExitCode::Held,
+        JobError::Source(error) if error.means(Meaning::AnotherInstance) => ExitCode::Held,
         error if error.is_transient() => ExitCode::Transient,
         _ => ExitCode::Definite,
     }

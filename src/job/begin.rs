@@ -148,6 +148,7 @@ async fn take_over(
         .next_sequence
         .max(highest.map_or(0, |highest| highest + 1));
     job.state.create(&next).await?;
+    failpoint::reach("after-take-over");
     *epoch = Some(mine);
     let marker = next.marker(snapshots.clone());
     job.state.mark_committed(&marker).await?;
@@ -348,10 +349,13 @@ async fn from_nothing(
         tables,
         commits: Vec::new(),
     };
+    failpoint::reach("before-first-record");
     job.state.create(&record).await?;
+    failpoint::reach("after-first-record");
     *epoch = Some(record.epoch);
     let marker = record.marker(BTreeMap::new());
     job.state.mark_committed(&marker).await?;
+    failpoint::reach("after-first-marker");
     tracing::info!(
         tables = record.tables.len(),
         position = %record.source.position,

@@ -153,6 +153,21 @@ impl Headwater {
         self.child.try_wait().unwrap().is_none()
     }
 
+    /// Sends it a signal, by name.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let status = Command::new("kill")
+            .args([&format!("-{name}"), &pid])
+            .status();
+        assert!(status.unwrap().success());
+    }
+
+    /// Whether it stands still after SIGSTOP.
+    pub fn is_stopped(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        stat.rsplit_once(") ").unwrap().1.starts_with('T')
+    }
+
     /// SIGKILL.
     pub fn kill9(mut self) {
         self.child.kill().unwrap();
@@ -182,14 +197,7 @@ impl Headwater {
             "it had ended by itself:\n{}",
             self.output()
         );
-        let pid = self.child.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-TERM", &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
+        self.signal("TERM");
         let status = self.ended(Duration::from_secs(60)).await;
         assert!(status.success(), "{status} on SIGTERM:\n{}", self.output());
     }

@@ -40,7 +40,8 @@ pub struct Bench {
 
 impl Bench {
     pub async fn open() -> Self {
-        let url = std::env::var("HEADWATER_TEST_MYSQL")
+        let url = std::env::var("HEADWATER_TEST_MYSQL_SOURCE")
+            .or_else(|_| std::env::var("HEADWATER_TEST_MYSQL"))
             .expect("set HEADWATER_TEST_MYSQL to a server's URL, mysql://root@127.0.0.1:3306/");
         let opts = Opts::from_url(&url).expect("HEADWATER_TEST_MYSQL is a URL");
         let mut conn = connect(&opts).await;

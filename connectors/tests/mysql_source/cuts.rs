@@ -143,7 +143,7 @@ async fn a_chunk_that_is_cut_off_anywhere_is_transient() {
 }
 
 /// The server is killed and started again by what `HEADWATER_TEST_MYSQL_RESTART` names, a command
-/// that takes `kill` or `start`.
+/// that takes `kill9`, `stop` or `start` (`tests/services/mysql.sh`).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs HEADWATER_TEST_MYSQL_PRIVATE and HEADWATER_TEST_MYSQL_RESTART"]
 async fn a_server_that_is_killed_and_starts_again_is_taken_up() {
@@ -166,7 +166,7 @@ async fn a_server_that_is_killed_and_starts_again_is_taken_up() {
     let schema = source.discover().await.unwrap().captured[0].clone();
     let split = source.splits(&schema, 1).await.unwrap().remove(0);
     let mut rows = tail.folded.rows.clone();
-    for (next, how) in (10_000..).zip(["kill", "stop", "kill"]) {
+    for (next, how) in (10_000..).zip(["kill9", "stop", "kill9"]) {
         // One reader in the middle of a chunk, which nobody takes on, and one at rest.
         let mut reader = source.reader().await.unwrap();
         let mut resting = source.reader().await.unwrap();

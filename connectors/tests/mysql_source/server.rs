@@ -4,7 +4,9 @@ use headwater_connectors::mysql::{MysqlOptions, MysqlSource, Password, TableFilt
 use mysql_async::{Conn, Opts, prelude::Queryable};
 
 fn opts(variable: &str) -> Opts {
-    let url = std::env::var(variable)
+    // A server for these tests only may have a variable of its own.
+    let url = std::env::var(format!("{variable}_SOURCE"))
+        .or_else(|_| std::env::var(variable))
         .unwrap_or_else(|_| panic!("{variable} must name a server: mysql://root@127.0.0.1:3306/"));
     Opts::from_url(&url).unwrap()
 }

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::{key::Key, qualified};
 use crate::{
-    error::{Error, Result},
+    error::{Error, Meaning, Result},
     mysql::{
         connect::{failed, query_first, shorten},
         registry::{Known, Registry},
@@ -299,7 +299,7 @@ fn missing_table(error: Error, schema: &TableSchema) -> Error {
             schema.name
         ))
         .cause(error)
-        .schema_changed();
+        .meaning(Meaning::SchemaChanged);
     }
     error
 }

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# run.sh [ARGUMENT of cargo test…]: all tests of all packages, against servers that end with it.
+#
+# The end-to-end tests (this folder) start their own server. The source's tests (connectors/tests) get theirs here:
+# one that they share, one without GTIDs, and one that they kill, start again and whose logs they purge. With
+# HEADWATER_TEST_MYSQL the first is that server; the tests of the others are left out.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+mysql=$PWD/tests/services/mysql.sh name=test-$$
+started=$SECONDS
+# Always the whole workspace: the dependencies' features, and with them what is built, are the same in every step.
+test=("${CARGO:-cargo}" test --profile "${PROFILE:-ci}" --locked --workspace "$@")
+"${test[@]}" --no-run
+
+servers=()
+trap 'for server in "${servers[@]}"; do "$mysql" rm "$server" || true; done' EXIT
+trap 'exit 130' INT TERM HUP
+server() { # NAME OPTION…: sets $url
+  servers+=("$1")
+  url=$(HEADWATER_OWNER=$$ HEADWATER_MYSQL_POOL=96M "$mysql" start "$1" auto "${@:2}")/
+}
+failed=()
+step() { # WHAT COMMAND…
+  echo "== $1"
+  "${@:2}" || failed+=("$1")
+}
+
+if [[ -n ${HEADWATER_TEST_MYSQL:-} ]]; then
+  step "all tests" "${test[@]}" --no-fail-fast
+  echo "== left out, since HEADWATER_TEST_MYSQL gives the server: tests that restart or reconfigure one"
+else
+  server "$name"
+  HEADWATER_TEST_MYSQL_SOURCE=$url step "all tests" "${test[@]}" --no-fail-fast
+  server "$name-files" --gtid-mode=OFF
+  export HEADWATER_TEST_MYSQL_NO_GTID=$url
+  server "$name-private"
+  export HEADWATER_TEST_MYSQL_PRIVATE=$url
+  export HEADWATER_TEST_MYSQL_RESTART="restart() { '$mysql' \"\$1\" '$name-private'; }; restart"
+  step "tests that have a server to themselves" "${test[@]}" --test mysql_source -- --ignored --test-threads=1
+fi
+
+minutes=$(((SECONDS - started + 59) / 60))
+if [[ ${#failed[@]} -gt 0 ]]; then
+  printf '== FAILED after %s min:%s\n' "$minutes" "$(printf ' %s;' "${failed[@]}")"
+  exit 1
+fi
+echo "== all tests passed, $minutes min"
