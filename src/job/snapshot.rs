@@ -219,7 +219,7 @@ impl Snapshot {
             .get(&name)
             .cloned()
             .ok_or_else(|| JobError::Internal(format!("{name} is not captured")))?;
-        let writer = BulkWriter::new(table, self.settings.clone(), work.sequence)?;
+        let writer = BulkWriter::new(table, self.settings, work.sequence)?;
         let (batches, received) = mpsc::channel(2);
         let mut encoding = JoinSet::new();
         encoding.spawn(encode(

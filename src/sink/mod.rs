@@ -72,7 +72,7 @@ impl Sink {
     /// buffers out when all together are over their half of the bound, and waits while the whole
     /// is over it. Where a flush fails, the next checkpoint says so.
     pub async fn write(&mut self, batch: &ChangeBatch, first_sequence: i64) -> Result<()> {
-        let settings = self.settings.clone();
+        let settings = self.settings;
         let target = self.target(&batch.table.name)?;
         let buffer = match &mut target.buffer {
             Some(buffer) => buffer,
