@@ -1,6 +1,10 @@
 //! From a job file to a job: the one place where source, lake and state are chosen and joined.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use headwater_connectors::mysql::{
     MysqlOptions, MysqlSource,
@@ -8,7 +12,6 @@ use headwater_connectors::mysql::{
     replica_uuid,
 };
 use headwater_paimon::Catalog;
-use object_store::{ObjectStore, local::LocalFileSystem, path::Path};
 use secrecy::ExposeSecret;
 
 use crate::{
@@ -23,7 +26,30 @@ use crate::{
 /// Longest wait between two attempts.
 const RETRY_MAX: Duration = Duration::from_secs(30);
 
-/// A job as its file says; nothing is connected yet, only folders are made.
+/// Makes the folders of a job that will run: what it says when it cannot is clearer than what the
+/// first write would say.
+pub fn make_folders(file: &JobFile) -> Result<()> {
+    let made = |what: &str, folder: &Path, advice: &str| {
+        std::fs::create_dir_all(folder).map_err(|error| {
+            JobError::Definite(format!(
+                "cannot make the {what} folder {}: {error}. {advice}",
+                folder.display()
+            ))
+        })
+    };
+    made(
+        "warehouse",
+        &file.sink.warehouse,
+        "Make it writable for this user, or set catalog.properties.warehouse",
+    )?;
+    made(
+        "state",
+        &file.state_path(),
+        "Make it writable for this user, or set state.path",
+    )
+}
+
+/// A job as its file says; nothing is connected and nothing is made yet.
 pub fn assemble(file: &JobFile) -> Result<Arc<Job>> {
     let source = Arc::new(MysqlSource::new(mysql_options(file)?));
     Ok(Job::new(
@@ -103,14 +129,47 @@ fn state(file: &JobFile) -> Result<StateStore> {
     let folder = file.state_path();
     let failed = |error: &dyn std::fmt::Display| {
         JobError::Definite(format!(
-            "cannot make the state folder {}: {error}. Make it writable for this user, or set \
-             state.path",
+            "the state folder {} cannot be used: {error}. Set state.path",
             folder.display()
         ))
     };
-    std::fs::create_dir_all(&folder).map_err(|error| failed(&error))?;
-    let folder = folder.canonicalize().map_err(|error| failed(&error))?;
-    let path = Path::from_absolute_path(&folder).map_err(|error| failed(&error))?;
-    let store: Arc<dyn ObjectStore> = Arc::new(LocalFileSystem::new().with_fsync(true));
-    Ok(StateStore::new(store, path))
+    let resolved = resolved(&folder).map_err(|error| failed(&error))?;
+    StateStore::local(&resolved).map_err(|error| failed(&error))
+}
+
+/// The absolute path of a folder, without links as far as it is there.
+fn resolved(folder: &Path) -> std::io::Result<PathBuf> {
+    let folder = std::path::absolute(folder)?;
+    for there in folder.ancestors() {
+        if let (Ok(real), Ok(rest)) = (there.canonicalize(), folder.strip_prefix(there)) {
+            return Ok(match rest.as_os_str().is_empty() {
+                true => real,
+                false => real.join(rest),
+            });
+        }
+    }
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_probe_makes_no_folder_and_names_the_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        std::os::unix::fs::symlink(&real, folder.path().join("link")).unwrap();
+        let state = resolved(&folder.path().join("link/not/there")).unwrap();
+        assert_eq!(state, real.join("not/there"));
+        let store = StateStore::local(&state).unwrap();
+        assert_eq!(store.folder(), state.display().to_string());
+        store.probe().await.unwrap();
+        assert!(store.newest().await.unwrap().is_none());
+        assert_eq!(std::fs::read_dir(&real).unwrap().count(), 1, "the link");
+
+        let nowhere = StateStore::local(Path::new("/proc/headwater/state")).unwrap();
+        let error = nowhere.probe().await.unwrap_err().to_string();
+        assert!(error.contains(" /proc/"), "{error}");
+    }
 }

@@ -8,14 +8,12 @@ use crate::{
     error::{JobError, Result},
     job::{Job, Startup},
     sink::{self, types},
+    verify::counted,
 };
 
 /// All checks of a job, source first.
 pub async fn check(job: &Job) -> Vec<Check> {
     let mut checks = job.source.check().await;
-    if has_run(job).await {
-        checks.iter_mut().for_each(accept_own_connection);
-    }
     let reached = checks
         .first()
         .is_some_and(|connection| connection.status != CheckStatus::Failed);
@@ -46,8 +44,9 @@ pub fn render(checks: &[Check]) -> String {
     let failed = count(checks, CheckStatus::Failed);
     let warned = count(checks, CheckStatus::Warning);
     text.push_str(&format!(
-        "{} checks, {failed} failed, {warned} warnings\n",
-        checks.len()
+        "{}, {failed} failed, {}\n",
+        counted(checks.len() as u64, "check"),
+        counted(warned as u64, "warning")
     ));
     text
 }
@@ -57,33 +56,20 @@ async fn has_run(job: &Job) -> bool {
     !matches!(job.state.newest().await, Ok(None))
 }
 
-/// A server notices only when it writes to it that the connection of a replica is gone: on an idle
-/// one the job's last run, however it ended, is listed for about two heartbeats more. The server
-/// ends such a connection by itself when the next one comes with the same number.
-fn accept_own_connection(check: &mut Check) {
-    if check.name == "server id"
-        && check.status == CheckStatus::Failed
-        && check.found.contains("in use")
-    {
-        check.status = CheckStatus::Warning;
-        check.advice = Some(
-            "That is this job itself when it runs or has ended in the last minute; else give it \
-             another `server-id`"
-                .to_owned(),
-        );
-    }
-}
-
 /// How many ended so.
 pub fn count(checks: &[Check], status: CheckStatus) -> usize {
     checks.iter().filter(|check| check.status == status).count()
 }
 
 async fn warehouse(job: &Job) -> Check {
+    let place = job.catalog.location();
     outcome(
         "warehouse",
-        job.catalog.probe().await.map_err(JobError::from),
-        "writable, and honours conditional puts",
+        job.catalog
+            .probe()
+            .await
+            .map_err(|error| JobError::Definite(format!("{place}: {error}"))),
+        &format!("{place}: writable, and honours conditional puts"),
         "Make the folder writable for this user; the store must support put-if-absent",
     )
 }
@@ -147,15 +133,21 @@ async fn targets(job: &Job) -> Vec<Check> {
 async fn target(job: &Job, schema: &TableSchema, started: bool) -> Result<String> {
     let sink = job.settings.sink_of(&schema.name)?;
     let key = schema.primary_key.join(", ");
-    let columns = schema.columns.len();
-    let shape = format!("{columns} columns, key ({key}) → {sink}");
+    let columns = counted(schema.columns.len() as u64, "column");
+    let shape = format!("{columns}, key ({key}) → {sink}");
     let options = &job.settings.sink;
     match job.catalog.table(&sink.database, &sink.table).await? {
         None => {
             let (rows, bytes) = job.source.estimate(schema).await?;
             let buckets = options.new_schema(schema, &sink, bytes)?.buckets();
+            let buckets = match u64::try_from(buckets) {
+                Ok(buckets) => counted(buckets, "bucket"),
+                Err(_) => "dynamic buckets".to_owned(),
+            };
             Ok(format!(
-                "{shape}, made new with {buckets} bucket(s), about {rows} rows"
+                "{shape}, made new with {}, about {}",
+                buckets,
+                counted(rows, "row")
             ))
         }
         Some(existing) => {
@@ -184,11 +176,52 @@ fn outcome(name: &str, result: Result<()>, found: &str, advice: &str) -> Check {
             found: found.to_owned(),
             advice: None,
         },
-        Err(error) => Check {
-            name: name.to_owned(),
-            status: CheckStatus::Failed,
-            found: error.to_string(),
-            advice: (!advice.is_empty()).then(|| advice.to_owned()),
-        },
+        Err(error) => {
+            let (found, own_advice) = told(name, &error);
+            let advice = own_advice.unwrap_or_else(|| advice.to_owned());
+            Check {
+                name: name.to_owned(),
+                status: CheckStatus::Failed,
+                found,
+                advice: (!advice.is_empty()).then_some(advice),
+            }
+        }
+    }
+}
+
+/// What went wrong and what to do, each said once: the name of the check stands before it.
+fn told(name: &str, error: &JobError) -> (String, Option<String>) {
+    let (text, advice) = match error {
+        JobError::Source(error) => (error.without_advice(), error.advice_text()),
+        JobError::Lake(error) => (error.to_string(), None),
+        JobError::State(error) => (error.to_string(), None),
+        error => (error.to_string(), None),
+    };
+    let text = match text
+        .strip_prefix(name)
+        .and_then(|rest| rest.strip_prefix(": "))
+    {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    };
+    (text, advice.map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_connectors::Error;
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_said_twice() {
+        let error = Error::definite("the log is gone").advice("Start anew");
+        let check = outcome("state", Err(error.into()), "", "See the message");
+        assert_eq!(check.found, "the log is gone");
+        assert_eq!(check.advice.as_deref(), Some("Start anew"));
+        let filled = JobError::Definite("table d.t: it has rows".to_owned());
+        let check = outcome("table d.t", Err(filled), "", "Empty it");
+        assert_eq!(check.found, "it has rows");
+        assert_eq!(check.advice.as_deref(), Some("Empty it"));
     }
 }

@@ -94,6 +94,9 @@ pub struct TailProgress {
     pub rows: u64,
     /// Bytes of log read so far in this run of the tail.
     pub bytes: u64,
+    /// Dates that are none, met by this process in chunks and in the log: the lake has NULL, or
+    /// 1970-01-01 where the column is NOT NULL.
+    pub zero_dates: u64,
     /// Per captured table: rows so far in this run of the tail.
     pub table_rows: Vec<(TableName, u64)>,
 }

@@ -16,6 +16,18 @@ pub enum ErrorKind {
     Definite,
 }
 
+/// What an error means to a job beyond its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    /// Going on from the saved state cannot help: a job that has committed nothing yet starts from
+    /// the beginning.
+    StartOver,
+    /// The table no longer is what it was: only the log tells how it changed.
+    SchemaChanged,
+    /// Another instance of the job reads the source now.
+    AnotherInstance,
+}
+
 /// An error of a source. Displays as one line: message, place, advice, and the causes.
 #[derive(Debug)]
 pub struct Error(Box<Facts>);
@@ -30,8 +42,7 @@ struct Facts {
     position: Option<String>,
     advice: Option<String>,
     cause: Option<Box<dyn std::error::Error + Send + Sync>>,
-    starts_over: bool,
-    another_instance: bool,
+    meaning: Option<Meaning>,
 }
 
 impl Error {
@@ -54,8 +65,7 @@ impl Error {
             position: None,
             advice: None,
             cause: None,
-            starts_over: false,
-            another_instance: false,
+            meaning: None,
         }))
     }
 
@@ -94,29 +104,16 @@ impl Error {
         self
     }
 
-    /// Says that going on from the saved state cannot help: a job that has committed nothing yet
-    /// starts from the beginning.
+    /// Says what the error means to a job beyond its kind.
     #[must_use]
-    pub fn start_over(mut self) -> Self {
-        self.0.starts_over = true;
+    pub fn meaning(mut self, meaning: Meaning) -> Self {
+        self.0.meaning = Some(meaning);
         self
     }
 
-    /// See [`Error::start_over`].
-    pub fn starts_over(&self) -> bool {
-        self.0.starts_over
-    }
-
-    /// Says that another instance of the job reads the source now.
-    #[must_use]
-    pub fn another_instance(mut self) -> Self {
-        self.0.another_instance = true;
-        self
-    }
-
-    /// See [`Error::another_instance`].
-    pub fn is_another_instance(&self) -> bool {
-        self.0.another_instance
+    /// Whether the error means this to a job.
+    pub fn means(&self, meaning: Meaning) -> bool {
+        self.0.meaning == Some(meaning)
     }
 
     /// Whether trying again can help.
@@ -129,15 +126,9 @@ impl Error {
         self.0.kind == ErrorKind::Transient
     }
 
-    /// What to do next, when the error knows.
-    pub fn advice_text(&self) -> Option<&str> {
-        self.0.advice.as_deref()
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0.message)?;
+    /// All of it but what to do next, for where that stands by itself.
+    pub fn without_advice(&self) -> String {
+        let mut text = self.0.message.clone();
         let mut place = Vec::new();
         if let Some(table) = &self.0.table {
             place.push(format!("table {table}"));
@@ -149,11 +140,23 @@ impl fmt::Display for Error {
             place.push(format!("position {position}"));
         }
         if !place.is_empty() {
-            write!(f, " ({})", place.join(", "))?;
+            text.push_str(&format!(" ({})", place.join(", ")));
         }
         if let Some(cause) = &self.0.cause {
-            write!(f, ": {cause}")?;
+            text.push_str(&format!(": {cause}"));
         }
+        text
+    }
+
+    /// What to do next, when the error knows.
+    pub fn advice_text(&self) -> Option<&str> {
+        self.0.advice.as_deref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.without_advice())?;
         if let Some(advice) = &self.0.advice {
             write!(f, ". {advice}")?;
         }

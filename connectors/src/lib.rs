@@ -21,7 +21,7 @@ pub mod schema;
 pub mod source;
 
 pub use change::{ChangeBatch, RowKind, RowKinds, TailItem};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Meaning, Result};
 pub use position::Position;
 pub use schema::{Column, DataType, TableName, TableSchema};
 pub use source::{

@@ -162,6 +162,11 @@ pub trait Source: Send + Sync {
     /// Spells the key of one row of a batch as [`Split`] and [`Source::lookup`] take it.
     fn key_of(&self, schema: &TableSchema, rows: &RecordBatch, row: usize) -> Result<Vec<String>>;
 
+    /// One part of a key that [`Source::key_of`] gave, for people.
+    fn key_text(&self, part: &str) -> String {
+        part.to_owned()
+    }
+
     /// Tells the source that everything up to `position` is durable (nothing to do for MySQL).
     async fn confirm(&self, position: &Position) -> Result<()>;
 }

@@ -40,23 +40,38 @@ impl Catalog {
         }
     }
 
-    /// A warehouse in a folder of this machine, which is made when it isn't there. Files and their
-    /// folders are synced to the disk.
+    /// A warehouse in a folder of this machine, which need not be there yet: it is made with the
+    /// first database. Files and their folders are synced to the disk.
     ///
     /// # Errors
-    /// The folder cannot be made or opened.
+    /// Neither the folder nor the nearest one above it that is there can be opened.
     pub fn local(folder: impl Into<PathBuf>) -> Result<Self> {
-        let folder = folder.into();
-        std::fs::create_dir_all(&folder)
-            .map_err(|error| local_error("cannot create", &folder, error))?;
-        let store = LocalFileSystem::new_with_prefix(&folder)
-            .map_err(|error| Error::store("cannot open", folder.display(), error))?
-            .with_fsync(true);
+        let folder = std::path::absolute(folder.into())
+            .map_err(|error| local_error("cannot find", std::path::Path::new("."), error))?;
+        let open = |there: &std::path::Path| {
+            LocalFileSystem::new_with_prefix(there)
+                .map_err(|error| Error::store("cannot open", folder.display(), error))
+        };
+        // The store begins at what is there already: it cannot begin at a folder that is not.
+        let there = folder.ancestors().find(|there| there.exists());
+        let there = there.unwrap_or(&folder);
+        let rest = folder.strip_prefix(there).unwrap_or(&folder);
+        let root = Path::parse(rest.to_string_lossy())
+            .map_err(|error| Error::store("cannot open", folder.display(), error.into()))?;
+        let store = open(there)?.with_fsync(true);
         Ok(Self {
             store: Arc::new(LocalStore(store)),
-            root: Path::default(),
+            root,
             folder: Some(folder),
         })
+    }
+
+    /// Where the warehouse is, for messages.
+    pub fn location(&self) -> String {
+        match &self.folder {
+            Some(folder) => folder.display().to_string(),
+            None => self.root.to_string(),
+        }
     }
 
     /// The store of the warehouse.
@@ -156,7 +171,12 @@ impl Catalog {
     /// be written.
     pub async fn probe(&self) -> Result<()> {
         let name = format!(".headwater-probe-{}", uuid::Uuid::new_v4());
-        let path = self.root.clone().join(name);
+        let folder = match &self.folder {
+            // It is made later, in what the store begins at.
+            Some(folder) if !folder.exists() => Path::default(),
+            _ => self.root.clone(),
+        };
+        let path = folder.join(name);
         let store = self.store.as_ref();
         let first = storage::create(store, &path, b"1".to_vec()).await?;
         let second = storage::create(store, &path, b"2".to_vec()).await;
@@ -166,10 +186,7 @@ impl Catalog {
         if first && !second? && kept {
             return Ok(());
         }
-        let root = match &self.folder {
-            Some(folder) => folder.display().to_string(),
-            None => self.root.to_string(),
-        };
+        let root = self.location();
         Err(Error::Unsupported(format!(
             "the store of warehouse '{root}' does not honour conditional puts (create only if \
              absent): two writers could overwrite each other's commits. Use a store or a version of \

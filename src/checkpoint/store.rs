@@ -16,7 +16,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutPayload, path::Path};
+use object_store::{
+    ObjectStore, ObjectStoreExt, PutMode, PutPayload, local::LocalFileSystem, path::Path,
+};
 use serde::{Serialize, de::DeserializeOwned};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -87,22 +89,64 @@ impl StateError {
 pub struct StateStore {
     store: Arc<dyn ObjectStore>,
     folder: Path,
+    /// The store is this machine's file system.
+    is_local: bool,
 }
 
 impl StateStore {
     /// The state in `folder`; nothing is read.
     pub fn new(store: Arc<dyn ObjectStore>, folder: Path) -> Self {
-        Self { store, folder }
+        Self {
+            store,
+            folder,
+            is_local: false,
+        }
+    }
+
+    /// The state in a folder of this machine, which need not be there yet. Files and their folders
+    /// are synced to the disk.
+    ///
+    /// # Errors
+    /// The path cannot be one of the store's.
+    pub fn local(folder: &std::path::Path) -> object_store::Result<Self> {
+        Ok(Self {
+            store: Arc::new(LocalFileSystem::new().with_fsync(true)),
+            folder: Path::from_absolute_path(folder)?,
+            is_local: true,
+        })
     }
 
     /// The folder, for messages.
-    pub fn folder(&self) -> &Path {
-        &self.folder
+    pub fn folder(&self) -> String {
+        self.shown(&self.folder)
     }
 
-    /// Whether the store can keep state: it must refuse to create an object that exists.
+    /// An object's place, for messages: paths of the store lack the leading slash.
+    fn shown(&self, path: &Path) -> String {
+        match self.is_local {
+            true => format!("/{path}"),
+            false => path.to_string(),
+        }
+    }
+
+    /// Where it can be tried whether the folder can be written: in it or, as long as it is not
+    /// there, where it would be made.
+    fn probed(&self) -> Path {
+        let mut folder = self.folder.clone();
+        while self.is_local && !std::path::Path::new(&self.shown(&folder)).exists() {
+            match folder.parent() {
+                Some(parent) => folder = parent,
+                None => break,
+            }
+        }
+        folder
+    }
+
+    /// Whether the store can keep state: it must refuse to create an object that exists. Leaves
+    /// nothing behind, not even the folder.
     pub async fn probe(&self) -> Result<(), StateError> {
-        let path = self.path(&format!("probe-{}", uuid::Uuid::new_v4().simple()));
+        let name = format!(".headwater-probe-{}", uuid::Uuid::new_v4().simple());
+        let path = self.probed().join(name);
         let create = || self.put(&path, Bytes::from_static(b"probe"), PutMode::Create);
         let first = create().await;
         let second = create().await;
@@ -111,7 +155,7 @@ impl StateStore {
         match second {
             Err(object_store::Error::AlreadyExists { .. }) => Ok(()),
             _ => Err(StateError::NoConditionalPut {
-                folder: self.folder.to_string(),
+                folder: self.folder(),
             }),
         }
     }
@@ -146,20 +190,20 @@ impl StateStore {
     pub async fn record(&self, number: i64) -> Result<Record, StateError> {
         let path = self.record_path(number);
         let Some(mut value) = self.read::<serde_json::Value>(&path).await? else {
-            return Err(damaged(&path, "it does not exist"));
+            return Err(self.damaged(&path, "it does not exist"));
         };
         self.fetch_sides(&path, &mut value).await?;
         let format = value.get("format").and_then(serde_json::Value::as_u64);
         if format.is_none_or(|format| format > u64::from(FORMAT)) {
-            return Err(damaged(
+            return Err(self.damaged(
                 &path,
                 &format!("format {format:?} is newer than this program's {FORMAT}"),
             ));
         }
-        let record: Record =
-            serde_json::from_value(value).map_err(|error| damaged(&path, &error.to_string()))?;
+        let record: Record = serde_json::from_value(value)
+            .map_err(|error| self.damaged(&path, &error.to_string()))?;
         if record.number != number {
-            return Err(damaged(&path, &format!("it says number {}", record.number)));
+            return Err(self.damaged(&path, &format!("it says number {}", record.number)));
         }
         Ok(record)
     }
@@ -173,7 +217,7 @@ impl StateStore {
             if self.exists(&path).await? || !self.exists(&marker).await? {
                 return Err(self.fenced(record.number));
             }
-            return Err(damaged(&marker, "it stands without its record"));
+            return Err(self.damaged(&marker, "it stands without its record"));
         }
         let bytes = self.encode(record).await?;
         if !self.put_if_absent(&path, bytes).await? {
@@ -191,7 +235,7 @@ impl StateStore {
     /// Says that everything of a checkpoint is committed. Doing so twice is the same.
     pub async fn mark_committed(&self, marker: &Marker) -> Result<(), StateError> {
         let path = self.marker_path(marker.number);
-        let bytes = to_json(&path, marker)?;
+        let bytes = self.to_json(&path, marker)?;
         match self.put_if_absent(&path, bytes).await? {
             true => Ok(()),
             // A successor has finished the record meanwhile, and may know of other snapshots.
@@ -277,7 +321,7 @@ impl StateStore {
         };
         serde_json::from_slice(&bytes)
             .map(Some)
-            .map_err(|error| damaged(path, &error.to_string()))
+            .map_err(|error| self.damaged(path, &error.to_string()))
     }
 
     /// Overwrites an object of the folder.
@@ -286,7 +330,7 @@ impl StateStore {
         path: &Path,
         value: &T,
     ) -> Result<(), StateError> {
-        let bytes = to_json(path, value)?;
+        let bytes = self.to_json(path, value)?;
         self.put(path, bytes, PutMode::Overwrite)
             .await
             .map_err(|source| self.failed("write", path, source))
@@ -299,11 +343,11 @@ impl StateStore {
 
     async fn encode(&self, record: &Record) -> Result<Bytes, StateError> {
         let path = self.record_path(record.number);
-        let mut value =
-            serde_json::to_value(record).map_err(|error| damaged(&path, &error.to_string()))?;
+        let mut value = serde_json::to_value(record)
+            .map_err(|error| self.damaged(&path, &error.to_string()))?;
         for pointer in ["/source/connector", "/tables", "/commits"] {
             if let Some(part) = value.pointer_mut(pointer) {
-                let bytes = to_json(&path, part)?;
+                let bytes = self.to_json(&path, part)?;
                 if bytes.len() > SIDE_BYTES {
                     let name = format!("side-{:032x}.json", xxh3_128(&bytes));
                     self.put_if_absent(&self.path(&name), bytes).await?;
@@ -311,7 +355,7 @@ impl StateStore {
                 }
             }
         }
-        to_json(&path, &value)
+        self.to_json(&path, &value)
     }
 
     async fn fetch_sides(
@@ -325,7 +369,9 @@ impl StateStore {
             {
                 let path = self.path(name);
                 let side = self.read(&path).await?;
-                *part = side.ok_or_else(|| damaged(record, &format!("{path} is missing")))?;
+                *part = side.ok_or_else(|| {
+                    self.damaged(record, &format!("{} is missing", self.shown(&path)))
+                })?;
             }
         }
         Ok(())
@@ -377,16 +423,29 @@ impl StateStore {
     fn fenced(&self, number: i64) -> StateError {
         StateError::Fenced {
             number,
-            folder: self.folder.to_string(),
+            folder: self.folder(),
         }
     }
 
     fn failed(&self, action: &'static str, path: &Path, source: object_store::Error) -> StateError {
         StateError::Store {
             action,
-            path: path.to_string(),
+            path: self.shown(path),
             source,
         }
+    }
+
+    fn damaged(&self, path: &Path, message: &str) -> StateError {
+        StateError::Damaged {
+            path: self.shown(path),
+            message: message.to_owned(),
+        }
+    }
+
+    fn to_json<T: Serialize>(&self, path: &Path, value: &T) -> Result<Bytes, StateError> {
+        serde_json::to_vec_pretty(value)
+            .map(Bytes::from)
+            .map_err(|error| self.damaged(path, &error.to_string()))
     }
 }
 
@@ -395,19 +454,6 @@ fn record_number(name: &str) -> Option<i64> {
         .strip_suffix(".json")?
         .parse()
         .ok()
-}
-
-fn damaged(path: &Path, message: &str) -> StateError {
-    StateError::Damaged {
-        path: path.to_string(),
-        message: message.to_owned(),
-    }
-}
-
-fn to_json<T: Serialize>(path: &Path, value: &T) -> Result<Bytes, StateError> {
-    serde_json::to_vec_pretty(value)
-        .map(Bytes::from)
-        .map_err(|error| damaged(path, &error.to_string()))
 }
 
 #[cfg(test)]

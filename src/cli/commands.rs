@@ -2,13 +2,13 @@
 
 use std::{path::Path, sync::Arc};
 
-use headwater_connectors::CheckStatus;
+use headwater_connectors::{CheckStatus, Meaning};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::{ExitCode, JobArgs, VerifyArgs, service};
 use crate::{
-    assemble::assemble,
+    assemble::{assemble, make_folders},
     check,
     checkpoint::StateError,
     config::{self, JobFile},
@@ -20,7 +20,7 @@ use crate::{
 
 /// `headwater run`.
 pub(super) fn run(args: &JobArgs, screen: Option<Screen>) -> ExitCode {
-    with_job(&args.job, async |job| {
+    with_job(&args.job, make_folders, async |job| {
         // Another instance explains most of what the checks would find.
         if let Err(error) = job.wait_free().await {
             return told(&job, &error);
@@ -56,7 +56,7 @@ pub(super) fn run(args: &JobArgs, screen: Option<Screen>) -> ExitCode {
 
 /// `headwater check`.
 pub(super) fn check(args: &JobArgs) -> ExitCode {
-    with_job(&args.job, async |job| {
+    with_job(&args.job, as_they_are, async |job| {
         let checks = check::check(&job).await;
         print!("{}", check::render(&checks));
         match check::count(&checks, CheckStatus::Failed) {
@@ -68,7 +68,7 @@ pub(super) fn check(args: &JobArgs) -> ExitCode {
 
 /// `headwater verify`.
 pub(super) fn verify(args: &VerifyArgs) -> ExitCode {
-    with_job(&args.job, async |job| {
+    with_job(&args.job, as_they_are, async |job| {
         let options = VerifyOptions {
             timeout: args.timeout,
             ..VerifyOptions::default()
@@ -110,8 +110,8 @@ async fn ready(job: &Job) -> bool {
         let advice = check.advice.as_deref().unwrap_or_default();
         match check.status {
             CheckStatus::Passed => {}
-            CheckStatus::Warning => warn!(check = check.name, advice, "{}", check.found),
-            CheckStatus::Failed => error!(check = check.name, advice, "{}", check.found),
+            CheckStatus::Warning => warn!(advice, "{}: {}", check.name, check.found),
+            CheckStatus::Failed => error!(advice, "{}: {}", check.name, check.found),
         }
     }
     check::count(&checks, CheckStatus::Failed) == 0
@@ -122,14 +122,23 @@ fn told(job: &Job, error: &JobError) -> ExitCode {
     error!(job = job.settings.name, "{error}");
     match error {
         JobError::Held { .. } | JobError::State(StateError::Fenced { .. }) => ExitCode::Held,
-        JobError::Source(error) if error.is_another_instance() => ExitCode::Held,
+        JobError::Source(error) if error.means(Meaning::AnotherInstance) => ExitCode::Held,
         error if error.is_transient() => ExitCode::Transient,
         _ => ExitCode::Definite,
     }
 }
 
-/// Reads the job file, makes the job and gives it to a command on a runtime.
-fn with_job(path: &Path, command: impl AsyncFnOnce(Arc<Job>) -> ExitCode) -> ExitCode {
+/// For commands that only look: they leave no folder behind.
+fn as_they_are(_: &JobFile) -> Result<(), JobError> {
+    Ok(())
+}
+
+/// Reads the job file, sees to the folders, makes the job and gives it to a command on a runtime.
+fn with_job(
+    path: &Path,
+    folders: fn(&JobFile) -> Result<(), JobError>,
+    command: impl AsyncFnOnce(Arc<Job>) -> ExitCode,
+) -> ExitCode {
     let file = match load(path) {
         Ok(file) => file,
         Err(code) => return code,
@@ -145,7 +154,7 @@ fn with_job(path: &Path, command: impl AsyncFnOnce(Arc<Job>) -> ExitCode) -> Exi
         }
     };
     let code = runtime.block_on(async {
-        match assemble(&file) {
+        match folders(&file).and_then(|()| assemble(&file)) {
             Ok(job) => command(job).await,
             Err(error) => {
                 error!(job = file.name, "{error}");

@@ -8,11 +8,11 @@ use std::process::{self, Termination};
 pub enum ExitCode {
     /// Done: the job was stopped or has ended, every check passed, or source and lake are equal.
     Ok = 0,
-    /// A check failed, or source and lake differ.
+    /// `check`: a check failed; `verify`: source and lake differ.
     Failed = 1,
     /// The command line or the job file is wrong.
     Usage = 2,
-    /// An error that trying again does not mend: it says what to do.
+    /// An error that trying again does not mend: it says what to do. Also a failed check of `run`.
     Definite = 3,
     /// An error that may pass, but outlasted its retries; starting again is worth a try.
     Transient = 4,
@@ -37,9 +37,10 @@ impl Termination for ExitCode {
 pub(super) const HELP: &str = "\
 Exit codes:
   0  done: stopped on request, all checks passed, or source and lake are equal
-  1  a check failed, or source and lake differ
+  1  check: a check failed; verify: source and lake differ
   2  the command line or the job file is wrong
-  3  a definite error: trying again does not help, the message says what to do
+  3  a definite error: trying again does not help, the message says what to do;
+     also when one of the checks of `run` failed
   4  an error that may pass, but outlasted its retries
   5  another instance holds the job
 

@@ -2,7 +2,14 @@
 
 use std::io::IsTerminal;
 
-use tracing_subscriber::{EnvFilter, fmt::writer::BoxMakeWriter};
+use tracing_subscriber::{
+    EnvFilter,
+    fmt::{
+        format::Writer,
+        time::{FormatTime, SystemTime},
+        writer::BoxMakeWriter,
+    },
+};
 
 use super::{LogArgs, LogFormat};
 use crate::progress::Screen;
@@ -15,6 +22,28 @@ pub(super) fn filter(text: &str) -> Result<String, String> {
     }
 }
 
+/// When a line was written.
+#[derive(Debug, Clone, Copy)]
+enum Clock {
+    /// Date and time in UTC, for whoever keeps the logs.
+    Full,
+    /// Time of day in this machine's zone, for a person who watches.
+    TimeOfDay,
+}
+
+impl FormatTime for Clock {
+    fn format_time(&self, line: &mut Writer<'_>) -> std::fmt::Result {
+        match self {
+            Self::Full => SystemTime.format_time(line),
+            Self::TimeOfDay => {
+                let now = jiff::ZonedDateTime::now();
+                let (hour, minute, second) = (now.hour(), now.minute(), now.second());
+                write!(line, "{hour:02}:{minute:02}:{second:02}")
+            }
+        }
+    }
+}
+
 /// Starts logging for the process, above the bars of a screen where there is one. A second call
 /// does nothing.
 pub(super) fn start(args: &LogArgs, screen: Option<&Screen>) {
@@ -23,8 +52,13 @@ pub(super) fn start(args: &LogArgs, screen: Option<&Screen>) {
         Some(screen) => BoxMakeWriter::new(screen.clone()),
         None => BoxMakeWriter::new(std::io::stderr),
     };
+    let clock = match screen {
+        Some(_) => Clock::TimeOfDay,
+        None => Clock::Full,
+    };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_timer(clock)
         .with_writer(writer);
     let colour = args.log_format == LogFormat::Auto
         && std::io::stderr().is_terminal()

@@ -2,11 +2,18 @@
 
 use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
-/// Cancels the token at SIGTERM or SIGINT; a second one ends the process at once. Nothing is lost
-/// then either: the next run goes on from the last checkpoint.
+/// Signals this soon after the first are the same wish, sent twice: `timeout` signals its command
+/// and then its whole group, and so does a terminal whose shell passes Ctrl-C on.
+const SAME_WISH: Duration = Duration::from_secs(1);
+
+/// Cancels the token at SIGTERM or SIGINT; a second one, later than [`SAME_WISH`], ends the process
+/// at once. Nothing is lost then either: the next run goes on from the last checkpoint.
 pub(super) fn stop_on_signals(shutdown: CancellationToken) -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -15,7 +22,13 @@ pub(super) fn stop_on_signals(shutdown: CancellationToken) -> std::io::Result<()
         tracing::info!("stopping: taking a final checkpoint (once more to stop at once)");
         notify(&[sd_notify::NotifyState::Stopping]);
         shutdown.cancel();
-        next(&mut terminate, &mut interrupt).await;
+        let first = Instant::now();
+        loop {
+            next(&mut terminate, &mut interrupt).await;
+            if first.elapsed() >= SAME_WISH {
+                break;
+            }
+        }
         tracing::warn!("stopped at once; the next run goes on from the last checkpoint");
         std::process::exit(i32::from(super::ExitCode::Transient.number()));
     });

@@ -49,7 +49,7 @@ pub struct MysqlSource {
     pub tables: String,
     /// Tables not to capture, same syntax.
     pub tables_exclude: Option<String>,
-    /// First and last replication client id; `None`: choose one at random.
+    /// First and last replication client id; `None`: choose a free one.
     pub server_id: Option<(u32, u32)>,
     /// Where a new job starts.
     pub startup_mode: StartupMode,

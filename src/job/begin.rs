@@ -53,7 +53,7 @@ pub async fn begin(job: &Job, epoch: &mut Option<u64>, start_over: bool) -> Resu
     if fenced {
         return Err(crate::checkpoint::StateError::Fenced {
             number: record.number,
-            folder: job.state.folder().to_string(),
+            folder: job.state.folder(),
         }
         .into());
     }

@@ -13,7 +13,7 @@ pub mod status;
 
 use std::{sync::Arc, time::Duration};
 
-use headwater_connectors::Source;
+use headwater_connectors::{Meaning, Source};
 use headwater_paimon::Catalog;
 pub use settings::{Settings, Startup};
 pub use status::Status;
@@ -111,7 +111,8 @@ impl Job {
                 Err(error) if error.is_transient() => error,
                 ended => return ended,
             };
-            start_over = matches!(&error, JobError::Source(error) if error.starts_over());
+            start_over =
+                matches!(&error, JobError::Source(error) if error.means(Meaning::StartOver));
             self.status.update(|status| {
                 status.retries += 1;
                 status.last_error = Some(error.to_string());

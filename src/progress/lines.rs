@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::meter::{Frame, Lag, Phase, TableLine};
-use crate::verify::thousands;
+use crate::verify::{counted, thousands};
 
 /// Behind a table's bar.
 pub(super) fn table(line: &TableLine) -> String {
@@ -32,8 +32,9 @@ pub(super) fn rest(frame: &Frame, shown: usize) -> Option<String> {
         return None;
     }
     let mut parts = vec![format!(
-        "{} of {} tables read",
-        frame.tables_done, frame.tables_all
+        "{} of {} read",
+        frame.tables_done,
+        counted(frame.tables_all as u64, "table")
     )];
     if !hidden.is_empty() {
         let read: u64 = hidden.iter().map(|table| table.read).sum();
@@ -74,11 +75,11 @@ pub(super) fn checkpoint(frame: &Frame) -> String {
     match &frame.checkpoint {
         None => "checkpoint  none yet in this run".to_owned(),
         Some(checkpoint) => format!(
-            "checkpoint  {} · {} ago · took {} · {} tables",
+            "checkpoint  {} · {} ago · took {} · {}",
             checkpoint.number,
             span(frame.checkpoint_age),
             span(Duration::from_millis(checkpoint.took_ms)),
-            thousands(checkpoint.tables as u64)
+            counted(checkpoint.tables as u64, "table")
         ),
     }
 }
@@ -88,7 +89,7 @@ pub(super) fn trouble(frame: &Frame) -> Option<String> {
     match (&frame.last_error, frame.retries) {
         (Some(error), retries) => Some(format!("trying again ({retries}): {}", one_line(error))),
         (None, 0) => None,
-        (None, retries) => Some(format!("recovered   {retries} times so far")),
+        (None, retries) => Some(format!("recovered   {} so far", counted(retries, "time"))),
     }
 }
 
@@ -145,6 +146,7 @@ mod tests {
             rows: 12_345,
             rows_per_second: 77.7,
             log_bytes_per_second: 1_250_000.0,
+            zero_dates: 0,
             position: "p".into(),
             checkpoint: None,
             checkpoint_age: Duration::from_millis(3_400),

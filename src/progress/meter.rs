@@ -85,6 +85,8 @@ pub(super) struct Frame {
     pub(super) rows: u64,
     pub(super) rows_per_second: f64,
     pub(super) log_bytes_per_second: f64,
+    /// Dates that are none, replaced by NULL or 1970-01-01.
+    pub(super) zero_dates: u64,
     pub(super) position: String,
     pub(super) checkpoint: Option<CheckpointProgress>,
     pub(super) checkpoint_age: Duration,
@@ -196,6 +198,7 @@ impl Meter {
             rows: tail.rows,
             rows_per_second: self.rows.observe(now, tail.rows),
             log_bytes_per_second: self.bytes.observe(now, tail.bytes),
+            zero_dates: tail.zero_dates,
             position: tail.position,
             checkpoint_age: committed
                 .map_or(Duration::ZERO, |at| now.saturating_duration_since(at)),

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use meter::{Frame, Meter};
+use meter::{Frame, Meter, Phase};
 use screen::Foot;
 pub use screen::{Screen, ScreenWriter};
 use tokio::time::{MissedTickBehavior, interval};
@@ -82,7 +82,8 @@ fn log(frame: &Frame) {
     tracing::info!(
         phase = frame.phase.name(),
         snapshot_rows = frame.snapshot_rows,
-        snapshot_rows_per_second = frame.snapshot_per_second.round() as u64,
+        snapshot_rows_per_second =
+            (frame.phase == Phase::Snapshot).then(|| frame.snapshot_per_second.round() as u64),
         snapshot_tables_done = frame.tables_done,
         tables = frame.tables_all,
         rows = frame.rows,
@@ -95,6 +96,7 @@ fn log(frame: &Frame) {
             .map(|checkpoint| checkpoint.number),
         checkpoint_age_ms = frame.checkpoint_age.as_millis() as u64,
         retries = frame.retries,
+        zero_dates = Some(frame.zero_dates).filter(|count| *count > 0),
         position = frame.position,
         "progress"
     );

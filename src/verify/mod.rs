@@ -24,8 +24,8 @@ use hash::RowHasher;
 use headwater_connectors::{Source, TableName, TableSchema};
 use lake::Lake;
 use reading::SourceReading;
-pub(crate) use report::thousands;
 pub use report::{Difference, ListedKey, Report, TableVerdict, Verdict};
+pub(crate) use report::{counted, thousands};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::{
@@ -378,7 +378,7 @@ impl Verifier<'_> {
         let names = schema.primary_key.iter();
         let parts: Vec<String> = names
             .zip(&suspect.key)
-            .map(|(name, value)| format!("{name}={value}"))
+            .map(|(name, value)| format!("{name}={}", self.source.key_text(value)))
             .collect();
         let room = self.options.max_listed_keys;
         verdict.count(parts.join(", "), suspect.difference, room);

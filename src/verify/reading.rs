@@ -8,7 +8,7 @@ use std::{
 
 use arrow_array::RecordBatch;
 use futures::TryStreamExt;
-use headwater_connectors::{ChunkEnd, ChunkReader, Source, Split, TableSchema};
+use headwater_connectors::{ChunkEnd, ChunkReader, Meaning, Source, Split, TableSchema};
 use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 
 use super::lake::Rows;
@@ -93,6 +93,13 @@ impl<V: Visitor> Worker<V> {
                 Ok((end, parts)) => {
                     parts.into_iter().for_each(|part| self.visitor.keep(part));
                     return advance(split, end);
+                }
+                Err(JobError::Source(error)) if error.means(Meaning::SchemaChanged) => {
+                    return Err(JobError::Definite(
+                        "its columns changed after the checkpoint: the job stops at that \
+                         statement; see its log"
+                            .to_owned(),
+                    ));
                 }
                 Err(error) if error.is_transient() && attempt < TRIES => {
                     tracing::warn!(table = %split.table, %error, "reading a chunk again");

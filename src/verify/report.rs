@@ -23,7 +23,7 @@ pub enum Difference {
 /// A key that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ListedKey {
-    /// The key: `id=7`, or `a=1, b=x`.
+    /// The key: `id=7`, or `a=1, b='x'`.
     pub key: String,
     /// How it differs.
     pub difference: Difference,
@@ -192,7 +192,11 @@ impl Report {
         if self.equal() {
             let rows: u64 = self.tables.iter().map(|table| table.lake_rows).sum();
             let tables = self.tables.len();
-            return format!("EQUAL: {tables} tables, {} rows.", thousands(rows));
+            return format!(
+                "EQUAL: {}, {}.",
+                counted(tables as u64, "table"),
+                counted(rows, "row")
+            );
         }
         let said = [
             (Verdict::Different, "different"),
@@ -210,8 +214,8 @@ impl Report {
             .map(|(tables, words)| format!("{tables} {words}"))
             .collect();
         format!(
-            "NOT EQUAL: of {} tables {}.",
-            self.tables.len(),
+            "NOT EQUAL: of {} {}.",
+            counted(self.tables.len() as u64, "table"),
             parts.join(", ")
         )
     }
@@ -315,6 +319,12 @@ fn list_keys(text: &mut String, table: &TableVerdict) {
         let bound = if table.at_least { "at least " } else { "" };
         let _ = writeln!(text, "  … and {bound}{} more", thousands(more));
     }
+}
+
+/// A number of things: `1 table`, `2,000 tables`.
+pub(crate) fn counted(count: u64, thing: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", thousands(count))
 }
 
 /// A number with its digits in groups of three.

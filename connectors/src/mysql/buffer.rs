@@ -177,9 +177,14 @@ impl ColumnBuffer {
         self.key
     }
 
-    /// Dates that are none, so far.
+    /// Dates that are none, since they were last taken.
     pub(crate) fn zero_dates(&self) -> u64 {
         self.zero_dates
+    }
+
+    /// Takes their number.
+    pub(crate) fn take_zero_dates(&mut self) -> u64 {
+        std::mem::take(&mut self.zero_dates)
     }
 
     fn done(&mut self) -> Handled {

@@ -35,14 +35,14 @@ pub(super) async fn run(options: &MysqlOptions, server_id: u32) -> (Vec<Check>, 
     );
     version(&mut list, &identity);
     let found = tables(&mut list, &mut conn, options).await;
-    privileges(&mut list, &mut conn, &found).await;
+    let account = privileges(&mut list, &mut conn, &found).await;
     log_settings(&mut list, &mut conn, &identity).await;
     retention(&mut list, &mut conn).await;
     let server_id = server_ids(&mut list, &mut conn, &identity, options, server_id).await;
     replicated(&mut list, &mut conn, &identity).await;
     filters(&mut list, &mut conn, &identity).await;
     foreign_keys(&mut list, &mut conn, options, &found).await;
-    open_xa(&mut list, &mut conn).await;
+    open_xa(&mut list, &mut conn, &account).await;
     (list.0, server_id)
 }
 
@@ -75,7 +75,7 @@ impl List {
         let advice = error
             .advice_text()
             .unwrap_or("See the message; the check can be run again at any time");
-        self.fail(name, error.to_string(), advice);
+        self.fail(name, error.without_advice(), advice);
     }
 }
 
@@ -121,10 +121,14 @@ async fn tables(list: &mut List, conn: &mut Conn, options: &MysqlOptions) -> Fou
     found
 }
 
-async fn privileges(list: &mut List, conn: &mut Conn, found: &Found) {
+/// Gives the account, for statements that a person runs.
+async fn privileges(list: &mut List, conn: &mut Conn, found: &Found) -> String {
     let grants = match Grants::of(conn).await {
         Ok(grants) => grants,
-        Err(error) => return list.error("privileges", &error),
+        Err(error) => {
+            list.error("privileges", &error);
+            return "the job's account".to_owned();
+        }
     };
     let account = &grants.account;
     for privilege in ["REPLICATION SLAVE", "REPLICATION CLIENT"] {
@@ -143,7 +147,12 @@ async fn privileges(list: &mut List, conn: &mut Conn, found: &Found) {
     }
     let missing: Vec<String> = found.unreadable.iter().map(ToString::to_string).collect();
     if missing.is_empty() {
-        list.pass("privilege SELECT", "granted on every captured table");
+        let tables = found.captured.len();
+        let found = match tables {
+            0 => "no table is captured".to_owned(),
+            _ => format!("granted on {}", counted(tables, "captured table")),
+        };
+        list.pass("privilege SELECT", found);
     } else {
         list.fail(
             "privilege SELECT",
@@ -154,6 +163,24 @@ async fn privileges(list: &mut List, conn: &mut Conn, found: &Found) {
             ),
         );
     }
+    grants.account
+}
+
+/// A number of things: `1 table`, `2 tables`.
+fn counted(count: usize, thing: &str) -> String {
+    match count {
+        1 => format!("1 {thing}"),
+        count => format!("{count} {thing}s"),
+    }
+}
+
+/// A time as people say it, as exact as it is.
+fn span(seconds: u64) -> String {
+    let (unit, name) = [(86_400, "day"), (3_600, "hour"), (60, "minute")]
+        .into_iter()
+        .find(|(unit, _)| seconds >= *unit && seconds.is_multiple_of(*unit))
+        .unwrap_or((1, "second"));
+    counted(usize::try_from(seconds / unit).unwrap_or(usize::MAX), name)
 }
 
 async fn variable(conn: &mut Conn, name: &str) -> Option<String> {
@@ -209,11 +236,11 @@ async fn retention(list: &mut List, conn: &mut Conn) {
         Some(0) => list.pass("log retention", "for ever (binlog_expire_logs_seconds = 0)"),
         Some(seconds) if seconds < RETENTION_MIN_S => list.warn(
             "log retention",
-            format!("{seconds} s"),
+            span(seconds),
             "SET PERSIST binlog_expire_logs_seconds to a day or more: a job that stops for longer \
              cannot go on",
         ),
-        Some(seconds) => list.pass("log retention", format!("{seconds} s")),
+        Some(seconds) => list.pass("log retention", span(seconds)),
         None => list.warn(
             "log retention",
             "unknown",
@@ -311,8 +338,8 @@ async fn foreign_keys(list: &mut List, conn: &mut Conn, options: &MysqlOptions, 
                 list.pass(
                     "foreign keys",
                     format!(
-                        "no unlogged actions on {} captured tables",
-                        found.captured.len()
+                        "no unlogged actions on {}",
+                        counted(found.captured.len(), "captured table")
                     ),
                 );
             } else {
@@ -328,14 +355,17 @@ async fn foreign_keys(list: &mut List, conn: &mut Conn, options: &MysqlOptions, 
                         "actions that MySQL does not log: {}",
                         shorten(&hidden.join(", "), 300)
                     ),
-                    Some("Drop the CASCADE and SET actions, or leave the tables out"),
+                    Some(
+                        "Drop the CASCADE and SET actions, leave the tables out (tables.exclude), \
+                         or take the loss with accept-foreign-key-cascades.enabled: true",
+                    ),
                 );
             }
         }
     }
 }
 
-async fn open_xa(list: &mut List, conn: &mut Conn) {
+async fn open_xa(list: &mut List, conn: &mut Conn, account: &str) {
     match round::prepared(conn).await {
         Ok(open) if open.is_empty() => list.pass("open XA transactions", "none"),
         Ok(open) => list.warn(
@@ -343,10 +373,30 @@ async fn open_xa(list: &mut List, conn: &mut Conn) {
             shorten(&open.join(", "), 300),
             "A new job waits until they are committed or rolled back",
         ),
-        Err(_) => list.warn(
+        Err(error) => list.warn(
             "open XA transactions",
-            "cannot be listed",
-            "GRANT XA_RECOVER_ADMIN, if XA transactions are in use",
+            error.without_advice(),
+            &format!("GRANT XA_RECOVER_ADMIN ON *.* TO {account}, if XA transactions are in use"),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_times_read_well() {
+        assert_eq!(counted(1, "table"), "1 table");
+        assert_eq!(counted(0, "table"), "0 tables");
+        for (seconds, text) in [
+            (2_592_000, "30 days"),
+            (86_400, "1 day"),
+            (90_000, "25 hours"),
+            (61, "61 seconds"),
+            (0, "0 seconds"),
+        ] {
+            assert_eq!(span(seconds), text);
+        }
     }
 }

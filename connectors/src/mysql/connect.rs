@@ -209,9 +209,14 @@ pub(super) fn failed(what: &str, error: mysql_async::Error) -> Error {
     } else {
         Error::transient(what)
     };
+    // The library says "Input/output error" twice before it says which.
+    let made = match error {
+        E::Io(mysql_async::IoError::Io(io)) => made.cause(io),
+        error => made.cause(error),
+    };
     match advice {
-        Some(advice) => made.cause(error).advice(advice),
-        None => made.cause(error),
+        Some(advice) => made.advice(advice),
+        None => made,
     }
 }
 

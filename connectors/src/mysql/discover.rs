@@ -103,7 +103,8 @@ pub(super) async fn inspect(
             cascades.get(&table.name).map(|constraint| {
                 format!(
                     "its foreign key {constraint} has a CASCADE or SET action, whose changes MySQL \
-                     does not log. Drop the action, or accept it in the job file"
+                     does not log. Drop the action, leave the table out (tables.exclude), or take \
+                     the loss with accept-foreign-key-cascades.enabled: true"
                 )
             })
         };

@@ -30,6 +30,7 @@ mod tail;
 mod temporal;
 pub mod types;
 mod versions;
+pub mod zero_dates;
 
 pub use self::{
     options::{MysqlOptions, Password, ServerIds, Startup, TableFilter, Tls},

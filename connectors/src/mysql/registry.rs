@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use super::table::MysqlTable;
+use super::{table::MysqlTable, zero_dates::ZeroDates};
 use crate::{
     error::{Error, Result},
     schema::{TableName, TableSchema},
@@ -26,6 +26,8 @@ pub(super) struct Registry {
     known: Mutex<HashMap<TableName, Vec<Arc<Known>>>>,
     /// Tables that were seen to come into being.
     created: Mutex<HashSet<TableName>>,
+    /// Dates that are none, in whatever was read.
+    pub zero_dates: Arc<ZeroDates>,
 }
 
 impl Registry {

@@ -19,6 +19,9 @@ use crate::{
 /// Longest wait of a server that has restarted or that applies a source's log, until it has what
 /// the job has seen.
 const CATCH_UP_MAX: Duration = Duration::from_secs(10);
+/// What a server says of XA RECOVER to an account that may not use it: ER_XAER_RMERR, whose text
+/// is about something else (`check_xa_recover_privilege` in MySQL's `sql/xa.cc`).
+const NO_XA_RECOVER: &str = "XAER_RMERR";
 /// Time between two looks at open XA transactions.
 const XA_POLL: Duration = Duration::from_millis(200);
 /// Time between two warnings about them.
@@ -112,7 +115,8 @@ pub(super) async fn settled(conn: &mut Conn, identity: &Identity) -> Result<Opti
             Err(error) if !error.is_transient() => {
                 tracing::warn!(
                     %error,
-                    "cannot look for open XA transactions (GRANT XA_RECOVER_ADMIN)"
+                    "cannot look for open XA transactions: rows of one that is prepared now could \
+                     be missed"
                 );
                 return Ok(set);
             }
@@ -134,8 +138,41 @@ pub(super) async fn settled(conn: &mut Conn, identity: &Identity) -> Result<Opti
 
 /// Xids of prepared transactions.
 pub(super) async fn prepared(conn: &mut Conn) -> Result<Vec<String>> {
-    let rows: Vec<(i64, i64, i64, String)> = query(conn, "XA RECOVER CONVERT XID").await?;
-    Ok(rows.into_iter().map(|(_, _, _, data)| data).collect())
+    let rows: Result<Vec<(i64, usize, usize, String)>> =
+        query(conn, "XA RECOVER CONVERT XID").await;
+    let rows = rows.map_err(|error| match error.to_string().contains(NO_XA_RECOVER) {
+        true => Error::definite(
+            "the account lacks XA_RECOVER_ADMIN, which open XA transactions are listed with",
+        )
+        .advice("GRANT XA_RECOVER_ADMIN ON *.* TO the job's account"),
+        false => error,
+    })?;
+    let xids = rows.iter();
+    Ok(xids
+        .map(|(format, global, branch, data)| xid(*format, *global, *branch, data))
+        .collect())
+}
+
+/// An xid as `XA COMMIT` takes it. The server gives the bytes of both its parts in hexadecimal.
+fn xid(format: i64, global: usize, branch: usize, data: &str) -> String {
+    let hex = data.strip_prefix("0x").unwrap_or(data);
+    let part = |from: usize, bytes: usize| {
+        let hex = hex.get(2 * from..2 * (from + bytes))?;
+        let text: Option<String> = (0..bytes)
+            .map(|at| u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok())
+            .map(|byte| Some(char::from(byte?)).filter(|c| matches!(c, ' '..='~') && *c != '\''))
+            .collect();
+        Some(match text {
+            Some(text) => format!("'{text}'"),
+            None => format!("X'{hex}'"),
+        })
+    };
+    match (part(0, global), part(global, branch), format) {
+        (Some(global), Some(_), 1) if branch == 0 => global,
+        (Some(global), Some(branch), 1) => format!("{global},{branch}"),
+        (Some(global), Some(branch), _) => format!("{global},{branch},{format}"),
+        _ => data.to_owned(),
+    }
 }
 
 /// Whether the server can go on from a saved position.
@@ -218,5 +255,19 @@ async fn verify_file(conn: &mut Conn, identity: &Identity, position: &MysqlPosit
         ))
         .position(position)
         .advice(PURGED_ADVICE)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn xids_are_text_where_they_can_be() {
+        assert_eq!(xid(1, 1, 0, "0x61"), "'a'");
+        assert_eq!(xid(1, 2, 1, "0x616263"), "'ab','c'");
+        assert_eq!(xid(7, 1, 0, "0x61"), "'a','',7");
+        assert_eq!(xid(1, 2, 1, "0x610027"), "X'6100',X'27'");
+        assert_eq!(xid(1, 9, 0, "0x61"), "0x61");
     }
 }

@@ -15,6 +15,7 @@ use super::{
     codec::{self, Codec},
     table::MysqlTable,
     temporal::{Moment, Span},
+    zero_dates::ZeroDates,
 };
 use crate::{
     error::{Error, Result},
@@ -40,7 +41,11 @@ pub struct SelectBuilder {
     inner: Arc<Inner>,
     buffers: Vec<ColumnBuffer>,
     rows: usize,
+    tell: Telling,
 }
+
+/// Who is told of dates that are none.
+pub(super) type Telling = Option<Arc<ZeroDates>>;
 
 /// Quotes an identifier.
 fn quoted(name: &str) -> String {
@@ -107,6 +112,7 @@ impl SelectPlan {
             buffers: buffers(table),
             inner: self.inner.clone(),
             rows: 0,
+            tell: None,
         }
     }
 }
@@ -125,7 +131,16 @@ pub(super) fn take_batch(
     schema: &Arc<Schema>,
     buffers: &mut [ColumnBuffer],
     rows: usize,
+    tell: &Telling,
 ) -> Result<RecordBatch> {
+    for (buffer, field) in buffers.iter_mut().zip(schema.fields()) {
+        let zero_dates = buffer.take_zero_dates();
+        if let Some(tell) = tell
+            && zero_dates > 0
+        {
+            tell.note(name, field, zero_dates);
+        }
+    }
     let columns = buffers.iter_mut().map(ColumnBuffer::take);
     columns
         .collect::<std::result::Result<Vec<_>, _>>()
@@ -154,6 +169,13 @@ pub(super) fn located(table: &MysqlTable, column: usize, fault: Fault) -> Error 
 }
 
 impl SelectBuilder {
+    /// Tells of dates that are none.
+    #[must_use]
+    pub fn telling(mut self, zero_dates: Arc<ZeroDates>) -> Self {
+        self.tell = Some(zero_dates);
+        self
+    }
+
     /// Appends one row of the select list's columns; all of it or, on an error, nothing. Columns
     /// behind those of the list are left alone.
     ///
@@ -199,7 +221,7 @@ impl SelectBuilder {
         self.buffers.iter().map(ColumnBuffer::bytes).sum()
     }
 
-    /// Dates that are none, given as NULL or as 1970-01-01, since the builder was made.
+    /// Dates that are none, given as NULL or as 1970-01-01, since the last [`Self::take`].
     pub fn zero_dates(&self) -> u64 {
         self.buffers.iter().map(ColumnBuffer::zero_dates).sum()
     }
@@ -212,7 +234,13 @@ impl SelectBuilder {
     pub fn take(&mut self) -> Result<RecordBatch> {
         let rows = std::mem::take(&mut self.rows);
         let inner = &self.inner;
-        take_batch(&inner.table.name, &inner.schema, &mut self.buffers, rows)
+        take_batch(
+            &inner.table.name,
+            &inner.schema,
+            &mut self.buffers,
+            rows,
+            &self.tell,
+        )
     }
 }
 

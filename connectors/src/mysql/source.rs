@@ -366,6 +366,10 @@ impl Source for MysqlSource {
         lake_key::key_of(&self.registry.find(schema)?.table, rows, row)
     }
 
+    fn key_text(&self, part: &str) -> String {
+        lake_key::text(part)
+    }
+
     async fn confirm(&self, _position: &Position) -> Result<()> {
         Ok(())
     }

@@ -49,6 +49,8 @@ async fn databases_and_tables_are_made_and_found() {
     let folder = tempfile::tempdir().unwrap();
     let catalog = Catalog::local(folder.path().join("warehouse")).unwrap();
     catalog.probe().await.unwrap();
+    let made = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(made, 0, "looking leaves nothing behind");
     assert!(catalog.list_databases().await.unwrap().is_empty());
     catalog.create_database("shop").await.unwrap();
     catalog.create_database("shop").await.unwrap();

@@ -72,8 +72,8 @@ pub(super) const KEYS: &[Key] = &[
         "server-id",
         Kind::Text,
         "",
-        "Replication client id, or a range `a-b` of which the first is used; random from 5400 to \
-         6400 when absent",
+        "Replication client id, or a range `a-b` of which the first is used; a free one of 5400 \
+         to 6400 when absent",
     ),
     key(
         "server-time-zone",

@@ -17,8 +17,9 @@ use mysql_async::binlog::events::{RowsEventData, TableMapEvent};
 use self::plan::WireColumn;
 use super::{
     buffer::{ColumnBuffer, Fault, Handled, fault},
-    select::{buffers, located, take_batch},
+    select::{Telling, buffers, located, take_batch},
     table::MysqlTable,
+    zero_dates::ZeroDates,
 };
 use crate::{
     change::{ChangeBatch, RowKind, RowKinds},
@@ -42,6 +43,7 @@ pub struct RowDecoder {
     kinds: Vec<i8>,
     before: Spans,
     after: Spans,
+    tell: Telling,
 }
 
 /// Where the values of one image stand in the event; `None` for NULL.
@@ -79,8 +81,16 @@ impl RowDecoder {
             kinds: Vec::new(),
             before: Vec::new(),
             after: Vec::new(),
+            tell: None,
             table,
         })
+    }
+
+    /// Tells of dates that are none.
+    #[must_use]
+    pub fn telling(mut self, zero_dates: Arc<ZeroDates>) -> Self {
+        self.tell = Some(zero_dates);
+        self
     }
 
     /// Whether this decoder was compiled for exactly this table map, its id included.
@@ -130,7 +140,7 @@ impl RowDecoder {
         self.buffers.iter().map(ColumnBuffer::bytes).sum::<usize>() + self.kinds.len()
     }
 
-    /// Dates that are none, given as NULL or as 1970-01-01, since the decoder was made.
+    /// Dates that are none, given as NULL or as 1970-01-01, since the last [`Self::take`].
     pub fn zero_dates(&self) -> u64 {
         self.buffers.iter().map(ColumnBuffer::zero_dates).sum()
     }
@@ -151,7 +161,13 @@ impl RowDecoder {
         };
         Ok(Some(ChangeBatch {
             table: self.table_schema.clone(),
-            rows: take_batch(&self.table.name, &self.schema, &mut self.buffers, rows)?,
+            rows: take_batch(
+                &self.table.name,
+                &self.schema,
+                &mut self.buffers,
+                rows,
+                &self.tell,
+            )?,
             kinds,
         }))
     }

@@ -90,6 +90,25 @@ fn literal(values: &dyn Array, row: usize, bits: bool) -> Option<String> {
     })
 }
 
+/// A part of a key for people: text as text, unless it would not print, and bytes in hexadecimal.
+pub(in crate::mysql) fn text(part: &str) -> String {
+    let readable = || {
+        let hex = part.strip_prefix("_utf8mb4 0x")?;
+        let bytes: Option<Vec<u8>> = (0..hex.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok())
+            .collect();
+        let text = String::from_utf8(bytes?).ok()?;
+        let prints = !text.contains(|c: char| c.is_control() || c == '\'');
+        prints.then(|| format!("'{text}'"))
+    };
+    readable().unwrap_or_else(|| {
+        let bare = part.strip_prefix("_utf8mb4 ");
+        let bare = bare.or_else(|| part.strip_prefix("_binary "));
+        bare.unwrap_or(part).to_owned()
+    })
+}
+
 const MICROS_A_DAY: i64 = 86_400_000_000;
 
 fn moment(micros: i64) -> String {
@@ -131,6 +150,17 @@ fn date(days: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_for_people() {
+        let spelled = |text: &str| super::text(&introduced("utf8mb4", text.as_bytes()));
+        assert_eq!(spelled("BK-é 1 "), "'BK-é 1 '");
+        assert_eq!(spelled(""), "''");
+        assert_eq!(spelled("a\u{1b}[m"), "0x611B5B6D");
+        assert_eq!(text(&introduced("binary", &[0, 255])), "0x00FF");
+        assert_eq!(text("-7"), "-7");
+        assert_eq!(text("'2024-02-29'"), "'2024-02-29'");
+    }
 
     #[test]
     fn dates_and_times() {

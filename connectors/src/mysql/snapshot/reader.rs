@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::{key::Key, qualified};
 use crate::{
-    error::{Error, Result},
+    error::{Error, Meaning, Result},
     mysql::{
         connect::{failed, query_first, shorten},
         registry::{Known, Registry},
@@ -161,7 +161,7 @@ impl ChunkReader for MysqlChunkReader {
         }
         let sql = walk.sql(split, limit)?;
         let started = Instant::now();
-        let read = read_chunk(&mut self.conn, &walk, &sql, out).await;
+        let read = read_chunk(&mut self.conn, &walk, &sql, &self.registry, out).await;
         let read = read.map_err(|e| {
             let e = if e.is_transient() {
                 e
@@ -202,6 +202,7 @@ async fn read_chunk(
     conn: &mut Conn,
     walk: &Walk<'_>,
     sql: &str,
+    registry: &Registry,
     out: &mpsc::Sender<RecordBatch>,
 ) -> Result<Read> {
     let what = || format!("cannot read a chunk of {}", walk.known.table.name);
@@ -209,7 +210,7 @@ async fn read_chunk(
     let started = Instant::now();
     let mut result: QueryResult<'_, 'static, BinaryProtocol> =
         conn.exec_iter(sql, ()).await.map_err(lost)?;
-    let mut builder = walk.plan.builder();
+    let mut builder = walk.plan.builder().telling(registry.zero_dates.clone());
     let mut read = Read {
         rows: 0,
         last: None,
@@ -297,7 +298,8 @@ fn missing_table(error: Error, schema: &TableSchema) -> Error {
             "{} has changed while it was read; the log says how",
             schema.name
         ))
-        .cause(error);
+        .cause(error)
+        .meaning(Meaning::SchemaChanged);
     }
     error
 }

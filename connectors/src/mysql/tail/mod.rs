@@ -119,7 +119,7 @@ impl<'a> Tail<'a> {
             identity,
             registry,
             state_value: state.to_value()?,
-            tables: Tables::new(&state),
+            tables: Tables::new(&state, registry.zero_dates.clone()),
             state,
             position: Position::Mysql(position),
             phase: Phase::Edge,
@@ -265,6 +265,7 @@ impl<'a> Tail<'a> {
             event_time_ms: self.event_time_ms,
             rows: self.rows,
             bytes: self.bytes,
+            zero_dates: self.registry.zero_dates.count(),
             table_rows: self
                 .tables
                 .iter()

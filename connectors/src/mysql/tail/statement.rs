@@ -8,7 +8,7 @@ use mysql_common::binlog::{
 use super::{Phase, Tail, damaged, is_ignored, xa};
 use crate::{
     change::{SchemaChange, TailItem},
-    error::{Error, Result},
+    error::{Error, Meaning, Result},
     mysql::{
         connect::{Identity, shorten},
         ddl::{self, Dialect, Effect, Place},
@@ -190,7 +190,7 @@ impl Tail<'_> {
                 "the schema of {name} changed while the job was starting, it starts over: {}",
                 shown(text)
             ))
-            .start_over());
+            .meaning(Meaning::StartOver));
         }
         Ok(false)
     }

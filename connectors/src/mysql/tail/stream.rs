@@ -13,7 +13,7 @@ use mysql_common::{
 };
 
 use crate::{
-    error::{Error, Result},
+    error::{Error, Meaning, Result},
     mysql::{
         connect::{codec_error, execute, failed},
         gtid::GtidSet,
@@ -207,7 +207,7 @@ fn fatal(message: &str) -> Error {
         return Error::definite(
             "another instance of this job has connected to MySQL and reads its log now",
         )
-        .another_instance()
+        .meaning(Meaning::AnotherInstance)
         .advice("Let only one of them run; another job needs another name and state.path");
     }
     if has(&["purged", "Could not find first log file name"]) {

@@ -11,6 +11,7 @@ use crate::{
         rows::RowDecoder,
         state::{MysqlState, folded},
         table::MysqlTable,
+        zero_dates::ZeroDates,
     },
     schema::TableName,
 };
@@ -48,10 +49,11 @@ pub(super) struct Tables {
     ids: HashMap<u64, Option<usize>>,
     decoders: usize,
     bytes: usize,
+    zero_dates: Arc<ZeroDates>,
 }
 
 impl Tables {
-    pub fn new(state: &MysqlState) -> Self {
+    pub fn new(state: &MysqlState, zero_dates: Arc<ZeroDates>) -> Self {
         let entries: Vec<Entry> = state
             .tables
             .iter()
@@ -79,6 +81,7 @@ impl Tables {
             ids: HashMap::new(),
             decoders: 0,
             bytes: 0,
+            zero_dates,
         }
     }
 
@@ -137,12 +140,19 @@ impl Tables {
             return Ok(None);
         }
         let waiting = self.take(index)?;
+        let decoder = self.decoder(index, map)?;
         let entry = self.get_mut(index)?;
         let is_new = entry.decoder.is_none();
-        entry.decoder = Some(RowDecoder::new(entry.table.clone(), map)?);
+        entry.decoder = Some(decoder);
         entry.shape = shape.to_vec();
         self.decoders += usize::from(is_new);
         Ok(waiting)
+    }
+
+    /// A decoder for a table.
+    pub fn decoder(&self, index: usize, map: &TableMapEvent<'_>) -> Result<RowDecoder> {
+        let decoder = RowDecoder::new(self.get(index)?.table.clone(), map)?;
+        Ok(decoder.telling(self.zero_dates.clone()))
     }
 
     /// Decodes the rows of an event; gives a batch when one is large enough to be sent.

@@ -38,7 +38,7 @@ impl XaRows {
         let decoder = match self.decoders.entry(index) {
             std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::hash_map::Entry::Vacant(entry) => {
-                entry.insert(RowDecoder::new(tables.get(index)?.table.clone(), map)?)
+                entry.insert(tables.decoder(index, map)?)
             }
         };
         let before = decoder.bytes();
