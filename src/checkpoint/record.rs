@@ -142,7 +142,7 @@ mod tests {
     /// seed again.
     #[test]
     fn damaged_records_do_no_harm() {
-        let good = r#"{"format":1,"number":7,"epoch":2,"job":"j","commit_user":"u","created_ms":1,
+        let good = r#"{"format":1,"number":7,"epoch":2,"instance":"i","job":"j","commit_user":"u","created_ms":1,
 "next_sequence":9,"event_time_ms":null,"committed_before":true,"tables":[{"source":{"database":"d",
 "table":"t"},"sink":{"database":"d","table":"t"},"snapshot_sequence":0,"last_commit":3,"splits":[]}],
 "commits":[{"sink":{"database":"d","table":"t"},"messages":[]}],"source":{"position":{"source":"log","offset":5},"connector":null}}"#;
