@@ -213,6 +213,10 @@ impl StateStore {
         let path = self.record_path(record.number);
         let marker = self.marker_path(record.number);
         if self.exists(&marker).await? {
+            // A successor of this instance has made both, and may just have pruned them.
+            if self.exists(&path).await? || !self.exists(&marker).await? {
+                return Err(self.fenced(record.number));
+            }
             return Err(self.damaged(&marker, "it stands without its record"));
         }
         let bytes = self.encode(record).await?;
@@ -504,6 +508,10 @@ mod tests {
         let state = state();
         state.create(&record(1, 1)).await.unwrap();
         state.create(&record(2, 2)).await.unwrap();
+        let late = state.create(&record(2, 1)).await;
+        assert!(matches!(late, Err(StateError::Fenced { .. })));
+        let marker = record(2, 2).marker([].into());
+        state.mark_committed(&marker).await.unwrap();
         let late = state.create(&record(2, 1)).await;
         assert!(matches!(late, Err(StateError::Fenced { .. })));
     }

@@ -6,7 +6,7 @@ use headwater_connectors::{
     Check, CheckStatus, Source,
     mysql::{MysqlOptions, MysqlSource, ServerIds, replica_uuid},
 };
-use mysql_async::{BinlogStreamRequest, Conn, Opts, OptsBuilder, Row, prelude::Queryable};
+use mysql_async::{BinlogStreamRequest, Row, prelude::Queryable};
 
 use crate::{fold::Running, server::Db};
 
@@ -24,14 +24,8 @@ fn job(db: &Db, name: &str, id: u32) -> MysqlOptions {
 }
 
 /// A dump as a run leaves it behind that was killed: the server has not noticed yet.
-async fn left_behind(options: &MysqlOptions, id: u32) -> mysql_async::BinlogStream {
-    let opts: Opts = OptsBuilder::default()
-        .ip_or_hostname(options.host.clone())
-        .tcp_port(options.port)
-        .user(Some(options.username.clone()))
-        .prefer_socket(false)
-        .into();
-    let mut conn = Conn::new(opts).await.unwrap();
+async fn left_behind(db: &Db, options: &MysqlOptions, id: u32) -> mysql_async::BinlogStream {
+    let mut conn = db.session().await;
     let uuid = options.replica_uuid;
     conn.query_drop(format!(
         "SET @replica_uuid = '{uuid}', @slave_uuid = '{uuid}'"
@@ -58,7 +52,7 @@ async fn a_run_takes_over_what_a_killed_run_left_behind() {
     let (id, name) = (880_101, "again\n/state");
     let options = job(&db, name, id);
     let uuid = options.replica_uuid.to_string();
-    let stale = left_behind(&options, id).await;
+    let stale = left_behind(&db, &options, id).await;
     while registered(&mut db, id).await != [uuid.clone()] {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
