@@ -325,7 +325,9 @@ async fn a_failed_flush_loses_nothing_and_leaves_nothing() {
 #[tokio::test]
 async fn rows_in_key_order_are_written_as_they_came_and_only_those() {
     // Ascending over two batches; a key again at the seam; a step back at the seam.
-    let cases: [([i32; 2], [i32; 2], &[(i32, i64)]); 3] = [
+    // Keys of two batches; keys and sequence numbers that are written.
+    type Case<'a> = ([i32; 2], [i32; 2], &'a [(i32, i64)]);
+    let cases: [Case; 3] = [
         ([1, 4], [5, 9], &[(1, 10), (4, 11), (5, 12), (9, 13)]),
         ([1, 4], [4, 9], &[(1, 10), (4, 12), (9, 13)]),
         ([1, 4], [3, 9], &[(1, 10), (3, 12), (4, 11), (9, 13)]),
