@@ -71,7 +71,7 @@ impl Settings {
     /// Bytes for tail rows, those on their way into files included. The rest is left to open
     /// files and to rows between source and sink.
     pub fn tail_budget_bytes(&self) -> usize {
-        self.memory_bytes / 8 * 3
+        self.memory_bytes / 4
     }
 
     /// Bytes for one snapshot worker's writer.

@@ -41,7 +41,7 @@ use crate::{
 };
 
 /// How long to wait for an event before looking at the gate again.
-const POLL: Duration = Duration::from_millis(50);
+const POLL: Duration = Duration::from_millis(20);
 /// Silence after which waiting rows are sent.
 const IDLE_FLUSH: Duration = Duration::from_millis(200);
 /// Time between two updates of the progress.
