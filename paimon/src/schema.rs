@@ -11,7 +11,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    data_type::{DataField, DataType},
+    data_type::DataField,
     error::{Error, Result},
     partition,
 };
