@@ -30,6 +30,7 @@ pub mod error;
 mod fixture;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod index_manifest;
 pub mod manifest;
 pub mod manifest_list;
 mod partition;
