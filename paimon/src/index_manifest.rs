@@ -23,59 +23,44 @@ pub const HASH_INDEX: &str = "HASH";
 /// [`IndexFileMeta::index_type`] of a file of deletion vectors.
 pub const DELETION_VECTORS_INDEX: &str = "DELETION_VECTORS";
 
-/// Where the deletion vector of one data file stands in its index file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An index file of one bucket. It stands in the table's folder `index`, or beside the data files
+/// with option `index-file-in-data-file-dir`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexFileMeta {
+    /// [`HASH_INDEX`], [`DELETION_VECTORS_INDEX`], or what later versions of the format know.
+    pub index_type: String,
+    /// Name.
+    pub file_name: String,
+    /// Bytes.
+    pub file_size: i64,
+    /// Hashes, or data files that have a vector.
+    pub row_count: i64,
+    /// Where the deletion vector of each data file stands, in the order of the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dv_ranges: Option<Vec<DeletionVectorRange>>,
+    /// Where the file stands when elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_path: Option<String>,
+}
+
+/// Where a data file's deletion vector stands in an index file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeletionVectorRange {
-    /// The data file whose rows it deletes.
+    /// The data file.
     pub data_file_name: String,
-    /// Where the vector's size prefix begins in the index file, bytes; 1 for the first.
+    /// Where its size prefix stands, bytes from the start of the file; 1 for the first.
     pub offset: i32,
     /// Bytes: of a 32-bit vector magic number and bitmap, without size and checksum; of a 64-bit
     /// one all.
     pub length: i32,
-    /// Rows that are deleted; older writers leave it out.
+    /// Rows that it deletes; older writers leave it out.
     pub cardinality: Option<i64>,
-}
-
-/// What a global index file covers, for tables with row tracking. Kept as it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GlobalIndexMeta {
-    /// First row id.
-    pub row_range_start: i64,
-    /// Last row id.
-    pub row_range_end: i64,
-    /// Field that is indexed.
-    pub index_field_id: i32,
-    /// Further fields that it holds.
-    pub extra_field_ids: Option<Vec<i32>>,
-    /// What the index needs to know of itself.
-    pub index_meta: Option<Vec<u8>>,
-}
-
-/// An index file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IndexFileMeta {
-    /// [`HASH_INDEX`], [`DELETION_VECTORS_INDEX`], or one that this crate does not know.
-    pub index_type: String,
-    /// Name within the folder `index` (or the bucket's, with option
-    /// `index-file-in-data-file-dir`).
-    pub file_name: String,
-    /// Bytes.
-    pub file_size: i64,
-    /// Hashes, or deletion vectors.
-    pub row_count: i64,
-    /// Deletion vectors in it, in the order of the file; only for that type.
-    pub dv_ranges: Option<Vec<DeletionVectorRange>>,
-    /// Where the file stands when elsewhere.
-    pub external_path: Option<String>,
-    /// Global index, for that type.
-    pub global_index: Option<GlobalIndexMeta>,
 }
 
 /// One line of an index manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexManifestEntry {
-    /// Added or deleted; in the manifest of a snapshot all are added.
+    /// Added or deleted; what is deleted is normally just left out.
     pub kind: FileKind,
     /// Partition, a serialized BinaryRow (with the arity prefix).
     pub partition: Vec<u8>,
@@ -96,25 +81,6 @@ struct RangeRecord {
     length: i32,
     #[serde(rename = "_CARDINALITY", default)]
     cardinality: Option<i64>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename = "record__GLOBAL_INDEX")]
-struct GlobalRecord {
-    #[serde(rename = "_ROW_RANGE_START")]
-    row_range_start: i64,
-    #[serde(rename = "_ROW_RANGE_END")]
-    row_range_end: i64,
-    #[serde(rename = "_INDEX_FIELD_ID")]
-    index_field_id: i32,
-    #[serde(rename = "_EXTRA_FIELD_IDS", default)]
-    extra_field_ids: Option<Vec<i32>>,
-    #[serde(
-        rename = "_INDEX_META",
-        with = "apache_avro::serde::bytes_opt",
-        default
-    )]
-    index_meta: Option<Vec<u8>>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -140,8 +106,9 @@ struct EntryRecord {
     dv_ranges: Option<Vec<Option<Record<RangeRecord>>>>,
     #[serde(rename = "_EXTERNAL_PATH", default)]
     external_path: Option<String>,
-    #[serde(rename = "_GLOBAL_INDEX", default)]
-    global_index: Option<Record<GlobalRecord>>,
+    /// Only tables with row tracking have it, which this crate does not write.
+    #[serde(rename = "_GLOBAL_INDEX", default, skip_deserializing)]
+    global_index: Option<()>,
 }
 
 impl From<&IndexManifestEntry> for EntryRecord {
@@ -172,15 +139,7 @@ impl From<&IndexManifestEntry> for EntryRecord {
                 .as_ref()
                 .map(|ranges| ranges.iter().map(range).collect()),
             external_path: file.external_path.clone(),
-            global_index: file.global_index.as_ref().map(|global| {
-                Record(GlobalRecord {
-                    row_range_start: global.row_range_start,
-                    row_range_end: global.row_range_end,
-                    index_field_id: global.index_field_id,
-                    extra_field_ids: global.extra_field_ids.clone(),
-                    index_meta: global.index_meta.clone(),
-                })
-            }),
+            global_index: None,
         }
     }
 }
@@ -221,13 +180,6 @@ impl EntryRecord {
                     .dv_ranges
                     .map(|ranges| ranges.into_iter().flatten().map(range).collect()),
                 external_path: self.external_path,
-                global_index: self.global_index.map(|Record(global)| GlobalIndexMeta {
-                    row_range_start: global.row_range_start,
-                    row_range_end: global.row_range_end,
-                    index_field_id: global.index_field_id,
-                    extra_field_ids: global.extra_field_ids,
-                    index_meta: global.index_meta,
-                }),
             },
         })
     }
@@ -290,7 +242,6 @@ mod tests {
             row_count: 2,
             dv_ranges: None,
             external_path: None,
-            global_index: None,
         };
         let range = |name: &str, offset, cardinality| DeletionVectorRange {
             data_file_name: name.into(),
@@ -302,13 +253,6 @@ mod tests {
         vectors.dv_ranges = Some(vec![range("a", 1, Some(1)), range("b", 31, None)]);
         let mut global = file("btree");
         global.external_path = Some("s3://x/y".into());
-        global.global_index = Some(GlobalIndexMeta {
-            row_range_start: 1,
-            row_range_end: 9,
-            index_field_id: 3,
-            extra_field_ids: Some(vec![4]),
-            index_meta: Some(vec![7, 8]),
-        });
         [
             (FileKind::Add, file(HASH_INDEX)),
             (FileKind::Add, vectors),
