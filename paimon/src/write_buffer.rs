@@ -223,6 +223,7 @@ pub(crate) fn messages(
             bucket: place.bucket,
             total_buckets,
             new_files,
+            ..Default::default()
         })
         .collect()
 }

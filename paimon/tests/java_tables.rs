@@ -211,6 +211,7 @@ async fn every_older_snapshot_can_be_read() {
                     bucket: file.bucket,
                     total_buckets: file.total_buckets,
                     new_files: vec![file.meta.clone()],
+                    ..Default::default()
                 })
                 .collect::<Vec<_>>(),
         )

@@ -93,6 +93,7 @@ pub(super) fn message(files: Vec<DataFileMeta>) -> CommitMessage {
         bucket: 0,
         total_buckets: 1,
         new_files: files,
+        ..Default::default()
     }
 }
 
