@@ -3,12 +3,12 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray, types::*};
 use arrow_schema::{DataType, TimeUnit};
 use futures::TryStreamExt;
-use headwater_paimon::{Catalog, Table};
+use headwater_paimon::{Catalog, DataField, SchemaChange, Table};
 use serde_json::{Value, json};
 
 fn data() -> PathBuf {
@@ -79,12 +79,8 @@ fn cell(column: &ArrayRef, row: usize, digits: u8) -> Value {
         DataType::Int16 => json!(primitive!(Int16Type)),
         DataType::Int32 => json!(primitive!(Int32Type)),
         DataType::Int64 => json!(primitive!(Int64Type)),
-        DataType::Float32 => primitive!(Float32Type)
-            .to_string()
-            .parse::<f64>()
-            .unwrap()
-            .into(),
-        DataType::Float64 => json!(primitive!(Float64Type)),
+        DataType::Float32 => float(primitive!(Float32Type).to_string().parse().unwrap()),
+        DataType::Float64 => float(primitive!(Float64Type)),
         DataType::Decimal128(..) => {
             json!(column.as_primitive::<Decimal128Type>().value_as_string(row))
         }
@@ -116,7 +112,33 @@ fn cell(column: &ArrayRef, row: usize, digits: u8) -> Value {
                 .map(|item| cell(&items, item, digits))
                 .collect()
         }
+        DataType::Map(..) => {
+            let entries: ArrayRef = Arc::new(column.as_map().value(row));
+            (0..entries.len())
+                .map(|entry| {
+                    let parts = entries.as_struct().columns().iter();
+                    parts
+                        .map(|part| cell(part, entry, digits))
+                        .collect::<Value>()
+                })
+                .collect()
+        }
+        DataType::Struct(fields) => {
+            let parts = fields.iter().zip(column.as_struct().columns());
+            let parts = parts.map(|(field, part)| (field.name().clone(), cell(part, row, digits)));
+            Value::Object(parts.collect())
+        }
         other => panic!("no text for {other}"),
+    }
+}
+
+/// What JSON has no number for is text.
+fn float(value: f64) -> Value {
+    match value {
+        value if value.is_nan() => json!("NaN"),
+        value if value.is_finite() => json!(value),
+        value if value > 0.0 => json!("Infinity"),
+        _ => json!("-Infinity"),
     }
 }
 
@@ -160,7 +182,16 @@ fn sorted(mut rows: Vec<Value>) -> Vec<String> {
 
 #[tokio::test]
 async fn tables_read_as_java_reads_them() {
-    for name in ["fixed", "thin", "partitioned", "types", "keys", "evolved"] {
+    for name in [
+        "fixed",
+        "thin",
+        "partitioned",
+        "types",
+        "keys",
+        "evolved",
+        "casts",
+        "nested",
+    ] {
         let table = table(name).await;
         let ours = sorted(rows(&table, None).await);
         assert!(!ours.is_empty());
@@ -180,6 +211,55 @@ async fn projections_come_in_the_order_named() {
     let snapshot = table.latest_snapshot().await.unwrap().unwrap();
     let splits = table.scan(&snapshot).await.unwrap();
     assert!(table.read_bucket(&splits[0], Some(&["nowhere"])).is_err());
+}
+
+/// Table `nested` was changed by Java from its first schema to its second.
+#[tokio::test]
+async fn schemas_change_as_java_changes_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let catalog = Catalog::local(folder.path()).unwrap();
+    let java = table("nested").await;
+    let first = java.schema_of(0).await.unwrap().as_ref().clone();
+    let table = catalog.create_table("d", "t", first).await.unwrap();
+    use headwater_paimon::DataType::*;
+    let retype = |path, data_type| SchemaChange::UpdateColumnType { path, data_type };
+    let add = |path, data_type| SchemaChange::AddColumn {
+        path,
+        data_type,
+        description: None,
+        place: None,
+    };
+    let changed = table
+        .alter(&[
+            add(&["r", "c", "z"], BigInt),
+            SchemaChange::DropColumn { path: &["r", "a"] },
+            SchemaChange::RenameColumn {
+                path: &["r", "b"],
+                name: "bb",
+            },
+            retype(&["r", "c", "x"], BigInt),
+            SchemaChange::DropColumn {
+                path: &["l", "element", "a"],
+            },
+            add(&["l", "element", "a"], String),
+            retype(&["l", "element", "b"], Double),
+            retype(&["m", "value", "p"], Double),
+            add(&["m", "value", "n"], Int),
+            retype(&["ln", "element"], BigInt),
+            retype(&["ll", "element", "element"], String),
+            retype(&["mm", "value", "element"], VarChar(1)),
+            SchemaChange::RenameColumn {
+                path: &["v"],
+                name: "w",
+            },
+            add(&["nr"], Row(vec![DataField::new("e", Int)])),
+        ])
+        .await
+        .unwrap();
+    let (ours, theirs) = (changed.schema(), java.schema());
+    assert_eq!(ours.fields, theirs.fields);
+    assert_eq!(ours.highest_field_id, theirs.highest_field_id);
+    assert_eq!((ours.id, &ours.options), (theirs.id, &theirs.options));
 }
 
 #[tokio::test]

@@ -159,7 +159,8 @@ impl DataType {
         )
     }
 
-    /// Gives ids to the fields of all rows within, in order, counting on from `last`.
+    /// Gives ids to the fields of all rows within, in order, the innermost first, counting on from
+    /// `last`.
     /// Source: `org.apache.paimon.types.ReassignFieldId`.
     pub(crate) fn assign_ids(&mut self, last: &mut i32) {
         match self {
@@ -170,9 +171,9 @@ impl DataType {
             }
             Self::Row(fields) => {
                 for field in fields {
+                    field.data_type.assign_ids(last);
                     *last = last.saturating_add(1);
                     field.id = *last;
-                    field.data_type.assign_ids(last);
                 }
             }
             _ => {}

@@ -58,6 +58,7 @@ impl Cast {
 
 const PARSED: &str = "texts would have to be parsed, and one may be no such value";
 const ZONED: &str = "the result depends on the time zone of the reader";
+const DIGITS: &str = "Java prints other digits from one version to the next";
 const NO_RULE: &str = "the format has no such cast";
 
 /// Whether values can be cast; the reason if not.
@@ -94,6 +95,7 @@ fn check_plain(from: &DataType, to: &DataType) -> Result<(), &'static str> {
         (from, to) if number(from) && number(to) => Ok(()),
         (Boolean, to) if number(to) => Ok(()),
         (from, Boolean) if is_integer(from) => Ok(()),
+        (Float | Double, to) if is_text(to) => Err(DIGITS),
         (from, to) if (number(from) || *from == Boolean || is_text(from)) && is_text(to) => Ok(()),
         (from, to) if is_binary(from) && (is_binary(to) || is_text(to)) => Ok(()),
         (from, to) if is_text(from) && is_binary(to) => Ok(()),

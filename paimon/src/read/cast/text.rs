@@ -6,7 +6,7 @@ use arrow_array::{
     Array, ArrayRef, BinaryArray, StringArray,
     builder::{BinaryBuilder, StringBuilder},
     cast::AsArray,
-    types::{Date32Type, Decimal128Type, Float32Type, Float64Type, Time32MillisecondType},
+    types::{Date32Type, Decimal128Type, Time32MillisecondType},
 };
 
 use super::{is_integer, number, time};
@@ -51,20 +51,6 @@ fn texts(column: &ArrayRef, from: &DataType) -> Result<StringArray> {
             for value in &number::integers(column, from)? {
                 append(&mut builder, &mut buffer, value, |out, value| {
                     write!(out, "{value}")
-                });
-            }
-        }
-        DataType::Float => {
-            for value in column.as_primitive::<Float32Type>() {
-                append(&mut builder, &mut buffer, value, |out, value| {
-                    write_float(out, value.is_nan(), format_args!("{value:e}"))
-                });
-            }
-        }
-        DataType::Double => {
-            for value in column.as_primitive::<Float64Type>() {
-                append(&mut builder, &mut buffer, value, |out, value| {
-                    write_float(out, value.is_nan(), format_args!("{value:e}"))
                 });
             }
         }
@@ -116,76 +102,6 @@ fn append<T>(
             builder.append_value(&*buffer);
         }
         None => builder.append_null(),
-    }
-}
-
-/// As `Double.toString` and `Float.toString`: the shortest digits, plain from 0.001 to below 10⁷.
-fn write_float(out: &mut String, nan: bool, shortest: std::fmt::Arguments<'_>) -> std::fmt::Result {
-    if nan {
-        return out.write_str("NaN");
-    }
-    let mut text = [0_u8; 40];
-    let mut cursor = Cursor {
-        text: &mut text,
-        len: 0,
-    };
-    cursor.write_fmt(shortest)?;
-    let len = cursor.len;
-    let text = text
-        .get(..len)
-        .and_then(|text| std::str::from_utf8(text).ok());
-    let text = text.unwrap_or_default();
-    let (sign, text) = match text.strip_prefix('-') {
-        Some(rest) => ("-", rest),
-        None => ("", text),
-    };
-    out.push_str(sign);
-    let Some((mantissa, exponent)) = text.split_once('e') else {
-        return out.write_str("Infinity");
-    };
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    let (first, rest) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let zero = first == "0";
-    if zero {
-        return out.write_str("0.0");
-    }
-    match exponent {
-        0..=6 => {
-            let whole = usize::try_from(exponent).unwrap_or(0);
-            out.push_str(first);
-            let (before, after) = rest.split_at(whole.min(rest.len()));
-            out.push_str(before);
-            (before.len()..whole).for_each(|_| out.push('0'));
-            out.push('.');
-            out.push_str(if after.is_empty() { "0" } else { after });
-        }
-        -3..=-1 => {
-            out.push_str("0.");
-            (exponent + 1..0).for_each(|_| out.push('0'));
-            out.push_str(first);
-            out.push_str(rest);
-        }
-        _ => {
-            let rest = if rest.is_empty() { "0" } else { rest };
-            write!(out, "{first}.{rest}E{exponent}")?;
-        }
-    }
-    Ok(())
-}
-
-/// Writes into a few bytes on the stack.
-struct Cursor<'a> {
-    text: &'a mut [u8],
-    len: usize,
-}
-
-impl Write for Cursor<'_> {
-    fn write_str(&mut self, text: &str) -> std::fmt::Result {
-        let end = self.len + text.len();
-        let place = self.text.get_mut(self.len..end).ok_or(std::fmt::Error)?;
-        place.copy_from_slice(text.as_bytes());
-        self.len = end;
-        Ok(())
     }
 }
 
