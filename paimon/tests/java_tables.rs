@@ -8,7 +8,9 @@ use std::{path::PathBuf, sync::Arc};
 use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray, types::*};
 use arrow_schema::{DataType, TimeUnit};
 use futures::TryStreamExt;
-use headwater_paimon::{Catalog, DataField, SchemaChange, Table};
+use headwater_paimon::{
+    Catalog, CommitRequest, DataField, SchemaChange, Table, WriteBuffer, WriteSettings,
+};
 use serde_json::{Value, json};
 
 fn data() -> PathBuf {
@@ -260,6 +262,43 @@ async fn schemas_change_as_java_changes_them() {
     assert_eq!(ours.fields, theirs.fields);
     assert_eq!(ours.highest_field_id, theirs.highest_field_id);
     assert_eq!((ours.id, &ours.options), (theirs.id, &theirs.options));
+}
+
+/// What was read is written to a table of the same schema, and read back. `HEADWATER_KEEP` names a
+/// folder in which the table is left, for Java to read.
+#[tokio::test]
+async fn what_java_wrote_is_written_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = std::env::var_os("HEADWATER_KEEP").map(PathBuf::from);
+    let catalog = Catalog::local(kept.as_deref().unwrap_or(folder.path())).unwrap();
+    for name in ["nested", "types", "casts"] {
+        let java = table(name).await;
+        let schema = headwater_paimon::Schema {
+            id: 0,
+            ..java.schema().as_ref().clone()
+        };
+        let ours = catalog.create_table("ours", name, schema).await.unwrap();
+        let mut buffer = WriteBuffer::new(ours.clone(), WriteSettings::default()).unwrap();
+        let snapshot = java.latest_snapshot().await.unwrap().unwrap();
+        for split in java.scan(&snapshot).await.unwrap() {
+            let mut batches = java.read_bucket(&split, None).unwrap();
+            while let Some(batch) = batches.try_next().await.unwrap() {
+                buffer.write(&batch, None, 0).unwrap();
+            }
+        }
+        let messages = buffer.flush().await.unwrap();
+        let commit = CommitRequest {
+            user: "test".into(),
+            identifier: 1,
+            messages,
+            watermark_ms: None,
+            properties: Default::default(),
+            expect: None,
+        };
+        ours.commit(&commit).await.unwrap();
+        let back = sorted(rows(&ours, None).await);
+        assert_eq!(back, sorted(expected(name)), "{name}");
+    }
 }
 
 #[tokio::test]

@@ -12,7 +12,10 @@ use arrow_array::{Array, ArrayRef, cast::AsArray, types::TimestampNanosecondType
 use arrow_schema::{DataType as ArrowType, Field, TimeUnit as ArrowTimeUnit};
 use parquet::{
     arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves},
-    basic::{Compression, LogicalType, Repetition, TimeUnit, Type as PhysicalType, ZstdLevel},
+    basic::{
+        Compression, ConvertedType, LogicalType, Repetition, TimeUnit, Type as PhysicalType,
+        ZstdLevel,
+    },
     data_type::{Int96, Int96Type},
     file::{
         properties::{EnabledStatistics, WriterProperties},
@@ -249,8 +252,14 @@ fn repeated(
     inner: &str,
     parts: Vec<TypePtr>,
 ) -> Result<Type> {
+    // Java's writer says so of maps, as older readers expect.
+    let converted = match logical {
+        LogicalType::Map => ConvertedType::MAP_KEY_VALUE,
+        _ => ConvertedType::NONE,
+    };
     let inner = Type::group_type_builder(inner)
         .with_repetition(Repetition::REPEATED)
+        .with_converted_type(converted)
         .with_fields(parts)
         .build()?;
     Ok(Type::group_type_builder(name)

@@ -40,3 +40,34 @@ fn a_dictionary_is_for_values_that_repeat() {
     assert!(repeats(&same, &DataType::BigInt));
     assert!(!repeats(&all, &DataType::BigInt));
 }
+
+/// Table `nested` is of Java Paimon 1.4.2, its second file of its second schema.
+#[test]
+fn the_schema_of_nested_columns_is_what_java_writes() {
+    use parquet::{
+        file::reader::{FileReader, SerializedFileReader},
+        schema::printer::print_schema,
+    };
+    let folder = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/data/warehouse/java.db/nested"
+    );
+    for id in [0, 1] {
+        let schema = std::fs::read(format!("{folder}/schema/schema-{id}")).unwrap();
+        let schema = Schema::parse(&schema, "schema").unwrap();
+        let shape = FileShape::new(&schema, &[0]).unwrap();
+        let mut ours = Vec::new();
+        print_schema(&mut ours, &shape.parquet);
+        let files = std::fs::read_dir(format!("{folder}/bucket-0")).unwrap();
+        let theirs = files.map(|file| {
+            let file = std::fs::File::open(file.unwrap().path()).unwrap();
+            let reader = SerializedFileReader::new(file).unwrap();
+            let mut printed = Vec::new();
+            print_schema(&mut printed, reader.metadata().file_metadata().schema());
+            String::from_utf8(printed).unwrap()
+        });
+        let theirs = theirs.collect::<Vec<_>>();
+        let ours = String::from_utf8(ours).unwrap();
+        assert!(theirs.contains(&ours), "{ours}\n{}", theirs.join("\n"));
+    }
+}
