@@ -51,6 +51,8 @@ pub use catalog::{Catalog, ColumnPlace};
 pub use commit::{CommitOutcome, CommitRequest, Expect, LiveFile, TableCommitter};
 pub use data_file_meta::{CommitMessage, CompactIncrement, DataFileMeta, SimpleStats};
 pub use data_type::{DataField, DataType};
+pub use data_file_meta::{CommitMessage, DataFileMeta, SimpleStats};
+pub use data_type::{DataField, DataType, Element};
 pub use error::{Error, Result};
 pub use index_manifest::IndexFileMeta;
 pub use maintain::{Expired, Retention, SnapshotRef, Tag, TagRequest};
