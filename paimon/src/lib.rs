@@ -43,7 +43,7 @@ pub mod snapshot;
 pub mod stats;
 mod storage;
 pub mod table;
-mod table_options;
+pub mod table_options;
 pub mod write_buffer;
 
 pub use bulk::BulkWriter;
@@ -57,4 +57,5 @@ pub use read::Split;
 pub use schema::Schema;
 pub use snapshot::{CommitKind, PaimonSnapshot};
 pub use table::Table;
+pub use table_options::TableOptions;
 pub use write_buffer::{WriteBuffer, WriteSettings};
