@@ -20,6 +20,7 @@ pub mod bucket;
 pub mod bulk;
 pub mod catalog;
 pub mod commit;
+pub mod compact;
 #[cfg(test)]
 mod damage;
 pub mod data_file;
