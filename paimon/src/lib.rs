@@ -14,6 +14,7 @@
     )
 )]
 
+pub mod alter;
 mod avro;
 pub mod binary_row;
 pub mod bucket;
@@ -47,8 +48,9 @@ pub mod table;
 pub mod table_options;
 pub mod write_buffer;
 
+pub use alter::{ColumnPlace, SchemaChange};
 pub use bulk::BulkWriter;
-pub use catalog::{Catalog, ColumnPlace};
+pub use catalog::Catalog;
 pub use commit::{CommitOutcome, CommitRequest, Expect, LiveFile, TableCommitter};
 pub use data_file_meta::{CommitMessage, CompactIncrement, DataFileMeta, SimpleStats};
 pub use data_type::{DataField, DataType, Element};
