@@ -52,7 +52,7 @@ pub use data_file_meta::{CommitMessage, CompactIncrement, DataFileMeta, SimpleSt
 pub use data_type::{DataField, DataType};
 pub use error::{Error, Result};
 pub use index_manifest::IndexFileMeta;
-pub use read::{Predicate, Split, TableRead};
+pub use read::{ChangeBatch, Predicate, Split, TableChanges, TableRead};
 pub use schema::Schema;
 pub use snapshot::{CommitKind, PaimonSnapshot};
 pub use table::Table;

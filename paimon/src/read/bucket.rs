@@ -48,6 +48,19 @@ pub(super) struct Request {
     pub(super) limit: Option<usize>,
 }
 
+impl Request {
+    /// Columns that are handed on, then those that only the filter needs.
+    pub(super) fn all_fields(&self) -> Vec<DataField> {
+        let mut fields = self.fields.clone();
+        for field in self.filter.iter().flat_map(|filter| filter.fields()) {
+            if !fields.iter().any(|other| other.id == field.id) {
+                fields.push(field);
+            }
+        }
+        fields
+    }
+}
+
 /// Something that is read as a whole.
 enum Piece {
     /// A file whose rows are all there is of their keys.
@@ -110,13 +123,8 @@ impl Merging {
 impl BucketReader {
     pub(super) fn new(table: &Table, split: Split, request: Request) -> Result<Self> {
         let schema = table.schema();
-        let mut fields = request.fields;
-        let output = fields.len();
-        for field in request.filter.iter().flat_map(|filter| filter.fields()) {
-            if !fields.iter().any(|other| other.id == field.id) {
-                fields.push(field);
-            }
-        }
+        let fields = request.all_fields();
+        let output = request.fields.len();
         let has_keys = !schema.primary_keys.is_empty();
         Ok(Self {
             pieces: match has_keys {

@@ -20,6 +20,7 @@
 
 mod bind;
 mod bucket;
+mod changes;
 mod deletions;
 mod file;
 mod merge;
@@ -31,7 +32,11 @@ mod run;
 mod section;
 
 pub use self::{
-    bucket::BatchStream, deletions::DeletionFile, plan::Split, predicate::Predicate,
+    bucket::BatchStream,
+    changes::{ChangeBatch, TableChanges},
+    deletions::DeletionFile,
+    plan::Split,
+    predicate::Predicate,
     request::TableRead,
 };
 #[allow(unused_imports, reason = "compaction is about to use them")]

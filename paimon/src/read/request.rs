@@ -118,6 +118,10 @@ impl TableRead {
         self
     }
 
+    pub(super) fn table(&self) -> &Table {
+        &self.table
+    }
+
     /// Arrow schema of the batches.
     ///
     /// # Errors
@@ -149,7 +153,7 @@ impl TableRead {
             .transpose()
     }
 
-    fn request(&self) -> Result<Request> {
+    pub(super) fn request(&self) -> Result<Request> {
         Ok(Request {
             fields: self.fields()?,
             filter: self.bound()?.map(Arc::new),
