@@ -1,10 +1,12 @@
 //! Deletion vectors of a snapshot: where they stand, and which rows of a file they leave.
 //!
-//! Source: `DeletionVectorsIndexFile`, `DeletionFile`, `IndexFileHandler`.
+//! Source: `DeletionVectorsIndexFile`, `DeletionVector`, `DeletionFile`, `IndexFileHandler`.
 
 use std::{collections::HashMap, ops::Range};
 
+use object_store::ObjectStoreExt;
 use parquet::arrow::arrow_reader::RowSelection;
+use roaring::{RoaringBitmap, RoaringTreemap};
 
 use crate::{
     error::{Error, Result},
@@ -68,10 +70,57 @@ impl Table {
 
     /// The positions that a vector deletes, ascending.
     pub(super) async fn deleted_rows(&self, file: &DeletionFile) -> Result<Vec<u64>> {
-        Err(Error::Unsupported(format!(
-            "reading the deletion vectors of {}",
-            file.index_file
-        )))
+        let path = self.path().clone().join("index").join(&*file.index_file);
+        let damaged = |message: String| Error::Corrupt {
+            path: path.to_string(),
+            message: format!("deletion vector at byte {}: {message}", file.offset),
+        };
+        let (Ok(offset), Ok(length)) = (u64::try_from(file.offset), u64::try_from(file.length))
+        else {
+            return Err(damaged(format!("a length of {} bytes", file.length)));
+        };
+        // Behind it stands a checksum; the size in front of it is part of the length or not.
+        let range = offset..offset + length + SIZE_BYTES as u64;
+        let bytes = self.store().get_range(&path, range).await;
+        let bytes = bytes.map_err(|error| Error::store("cannot read", &path, error))?;
+        let rows = positions(&bytes).map_err(damaged)?;
+        match file.cardinality {
+            Some(count) if usize::try_from(count) != Ok(rows.len()) => Err(damaged(format!(
+                "it deletes {} rows, and the index manifest says {count}",
+                rows.len()
+            ))),
+            _ => Ok(rows),
+        }
+    }
+}
+
+/// Bytes of the size in front of a vector.
+const SIZE_BYTES: usize = 4;
+/// Bytes of the number that says what kind of vector it is.
+const MAGIC_BYTES: usize = 4;
+/// 32-bit vectors, big endian.
+const MAGIC_32: u32 = 1_581_511_376;
+/// 64-bit vectors, little endian.
+const MAGIC_64: u32 = 1_681_511_377;
+
+/// The positions of a vector, from its size on; the error says what is wrong.
+fn positions(bytes: &[u8]) -> Result<Vec<u64>, String> {
+    let word = |at: usize| bytes.get(at..).and_then(<[u8]>::first_chunk::<4>);
+    let (Some(size), Some(magic)) = (word(0), word(SIZE_BYTES)) else {
+        return Err("it is cut off".into());
+    };
+    let end = usize::try_from(u32::from_be_bytes(*size)).unwrap_or(usize::MAX);
+    let end = end.saturating_add(SIZE_BYTES);
+    let bitmap = bytes.get(SIZE_BYTES + MAGIC_BYTES..end);
+    let bitmap = bitmap.ok_or("it is cut off")?;
+    if u32::from_be_bytes(*magic) == MAGIC_32 {
+        let rows = RoaringBitmap::deserialize_from(bitmap).map_err(|error| error.to_string())?;
+        Ok(rows.iter().map(u64::from).collect())
+    } else if u32::from_le_bytes(*magic) == MAGIC_64 {
+        let rows = RoaringTreemap::deserialize_from(bitmap).map_err(|error| error.to_string())?;
+        Ok(rows.iter().collect())
+    } else {
+        Err(format!("of an unknown kind: {magic:?}"))
     }
 }
 
@@ -101,6 +150,23 @@ pub(super) fn selection(groups: &[Range<u64>], deleted: &[u64], rows: u64) -> Ro
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn damaged_vectors_are_errors() {
+        let mut bitmap = Vec::new();
+        RoaringBitmap::from_iter([1, 5, 70_000])
+            .serialize_into(&mut bitmap)
+            .unwrap();
+        let mut vector = (bitmap.len() as u32 + 4).to_be_bytes().to_vec();
+        vector.extend(MAGIC_32.to_be_bytes());
+        vector.extend(bitmap);
+        assert_eq!(positions(&vector).unwrap(), [1, 5, 70_000]);
+        for cut in 0..vector.len() {
+            assert!(positions(&vector[..cut]).is_err(), "cut at {cut}");
+        }
+        vector[4] ^= 1;
+        assert!(positions(&vector).unwrap_err().contains("unknown kind"));
+    }
 
     #[test]
     fn what_is_deleted_or_in_no_group_is_left_out() {
