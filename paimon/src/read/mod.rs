@@ -23,7 +23,7 @@ use crate::{
 };
 
 pub use self::bucket::BatchStream;
-#[expect(unused_imports, reason = "compaction is about to use them")]
+#[allow(unused_imports, reason = "lookup is about to use them")]
 pub(crate) use self::{
     file::{FileOpener, FileStream, KIND, SEQUENCE, Wanted},
     merge::{KeyGroups, Merged, SortedMerge},
