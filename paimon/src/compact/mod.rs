@@ -3,6 +3,7 @@
 //! Deciding is apart from doing: `levels` and `pick` say which sorted runs go to which level, from
 //! sizes alone; `rewrite` merges them, in a stream. What comes out is handed to a commit.
 
+mod append;
 mod changelog;
 mod levels;
 mod options;

@@ -15,6 +15,7 @@ use crate::{
 };
 
 use super::{
+    append::AppendRewriter,
     levels::Levels,
     options::CompactOptions,
     pick::{Memory, Moment, Pick},
@@ -73,10 +74,25 @@ pub struct Compactor {
 struct Shared {
     table: Table,
     options: CompactOptions,
-    rewriter: Rewriter,
+    files: Files,
     settings: CompactSettings,
     /// In MiB.
     memory: Arc<Semaphore>,
+}
+
+/// How files of the table are rewritten.
+#[derive(Debug)]
+enum Files {
+    Keyed(Rewriter),
+    Append(AppendRewriter),
+}
+
+/// What is to be done in a bucket.
+#[derive(Debug)]
+enum Job {
+    Keyed(Unit),
+    /// Groups of files, each in the order of its rows.
+    Append(Vec<Vec<DataFileMeta>>),
 }
 
 impl Compactor {
@@ -92,18 +108,19 @@ impl Compactor {
             )))
         };
         let schema = table.schema();
-        if schema.primary_keys.is_empty() {
-            return refuse("which has no primary key");
-        }
         if schema.buckets() == -2 {
             return refuse("whose rows wait for their buckets (bucket = -2)");
         }
         let options = CompactOptions::new(schema)?;
+        let files = match schema.primary_keys.is_empty() {
+            true => Files::Append(AppendRewriter::new(&table, &options)?),
+            false => Files::Keyed(Rewriter::new(&table, &options)?),
+        };
         let mebibytes = usize::try_from(settings.memory_bytes >> 20).unwrap_or(usize::MAX);
         let permits = mebibytes.clamp(1, Semaphore::MAX_PERMITS);
         Ok(Self {
             shared: Arc::new(Shared {
-                rewriter: Rewriter::new(&table, &options)?,
+                files,
                 options,
                 settings,
                 memory: Arc::new(Semaphore::new(permits)),
@@ -150,33 +167,41 @@ impl Compactor {
     ) -> Result<Vec<CommitMessage>> {
         let mut jobs = Vec::new();
         for bucket in buckets(files) {
-            let levels = self.shared.levels(bucket.files);
-            let memory = self
-                .memories
-                .entry(bucket.place.clone())
-                .or_insert_with(|| memory(&levels));
-            if let Some(unit) = self.shared.pick(scope, &levels, memory) {
-                jobs.push((bucket.place, bucket.total_buckets, unit));
-            }
+            let (place, total_buckets) = (bucket.place, bucket.total_buckets);
+            let job = match &self.shared.files {
+                Files::Append(append) => {
+                    let groups = append.pick(scope, bucket.files);
+                    (!groups.is_empty()).then_some(Job::Append(groups))
+                }
+                Files::Keyed(_) => {
+                    let levels = self.shared.levels(bucket.files);
+                    let memory = self
+                        .memories
+                        .entry(place.clone())
+                        .or_insert_with(|| memory(&levels));
+                    self.shared.pick(scope, &levels, memory).map(Job::Keyed)
+                }
+            };
+            jobs.extend(job.map(|job| (place, total_buckets, job)));
         }
         // The largest first: it takes the longest.
-        jobs.sort_by_key(|(_, _, unit)| std::cmp::Reverse(unit.bytes()));
+        jobs.sort_by_key(|(_, _, job)| std::cmp::Reverse(job.bytes()));
         self.run_jobs(jobs).await
     }
 
-    async fn run_jobs(&self, jobs: Vec<(BucketPlace, i32, Unit)>) -> Result<Vec<CommitMessage>> {
+    async fn run_jobs(&self, jobs: Vec<(BucketPlace, i32, Job)>) -> Result<Vec<CommitMessage>> {
         let mut waiting = jobs.into_iter();
         let mut running = FuturesUnordered::new();
         let mut messages = Vec::new();
         let mut failed = None;
         loop {
             while failed.is_none() && running.len() < self.shared.settings.parallelism.max(1) {
-                let Some((place, total_buckets, unit)) = waiting.next() else {
+                let Some((place, total_buckets, job)) = waiting.next() else {
                     break;
                 };
                 let shared = self.shared.clone();
                 running.push(tokio::spawn(async move {
-                    let done = shared.execute(&place, &unit).await?;
+                    let done = shared.execute(&place, &job).await?;
                     Ok::<_, Error>(message(&place, total_buckets, done))
                 }));
             }
@@ -217,15 +242,24 @@ impl Compactor {
 
     /// Compactions of one bucket beside the one that writes it. `partition` is a serialized
     /// BinaryRow (with the arity prefix), `files` are those live, in the order of the manifest.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for append tables: their buckets are compacted by [`run`](Self::run).
     pub fn bucket(
         &self,
         partition: Vec<u8>,
         bucket: i32,
         total_buckets: i32,
         files: Vec<DataFileMeta>,
-    ) -> BucketCompaction {
+    ) -> Result<BucketCompaction> {
+        if matches!(self.shared.files, Files::Append(_)) {
+            let name = self.table().name();
+            return Err(Error::Unsupported(format!(
+                "compacting append table {name} beside its writer"
+            )));
+        }
         let levels = self.shared.levels(files);
-        BucketCompaction {
+        Ok(BucketCompaction {
             place: BucketPlace { partition, bucket },
             total_buckets,
             memory: memory(&levels),
@@ -233,14 +267,18 @@ impl Compactor {
             running: None,
             done: CompactIncrement::default(),
             shared: self.shared.clone(),
-        }
+        })
     }
 }
 
 impl Shared {
     fn levels(&self, files: Vec<DataFileMeta>) -> Levels {
         let levels = self.options.table.compaction.levels;
-        Levels::new(self.rewriter.key_types(), files, levels)
+        let key = match &self.files {
+            Files::Keyed(rewriter) => rewriter.key_types(),
+            Files::Append(_) => &[],
+        };
+        Levels::new(key, files, levels)
     }
 
     /// Decides, in this moment.
@@ -302,9 +340,9 @@ impl Shared {
     }
 
     /// Compacts when there is memory for it.
-    async fn execute(&self, place: &BucketPlace, unit: &Unit) -> Result<CompactIncrement> {
+    async fn execute(&self, place: &BucketPlace, job: &Job) -> Result<CompactIncrement> {
         let all = u32::try_from(self.settings.memory_bytes >> 20).unwrap_or(u32::MAX);
-        let wanted = u32::try_from(unit.memory_bytes() >> 20).unwrap_or(u32::MAX);
+        let wanted = u32::try_from(job.memory_bytes() >> 20).unwrap_or(u32::MAX);
         let permits = wanted.min(all).max(1);
         let _memory = self
             .memory
@@ -312,11 +350,18 @@ impl Shared {
             .await
             .map_err(|_| Error::Internal("compactions have no memory any more".into()))?;
         let started = std::time::Instant::now();
-        let done = self.rewriter.compact(place, unit).await?;
+        let done = match (&self.files, job) {
+            (Files::Keyed(rewriter), Job::Keyed(unit)) => rewriter.compact(place, unit).await?,
+            (Files::Append(append), Job::Append(groups)) => append.compact(place, groups).await?,
+            _ => {
+                return Err(Error::Internal(
+                    "a compaction of another kind of table".into(),
+                ));
+            }
+        };
         tracing::debug!(
             table = self.table.name(),
             bucket = place.bucket,
-            level = unit.output_level,
             before = done.before.len(),
             after = done.after.len(),
             seconds = started.elapsed().as_secs_f64(),
@@ -343,19 +388,27 @@ impl Shared {
     }
 }
 
-impl Unit {
+impl Job {
+    fn files(&self) -> Box<dyn Iterator<Item = &DataFileMeta> + '_> {
+        match self {
+            Self::Keyed(unit) => Box::new(unit.files.iter()),
+            Self::Append(groups) => Box::new(groups.iter().flatten()),
+        }
+    }
+
     fn bytes(&self) -> i64 {
-        let sizes = self.files.iter().map(|file| file.file_size);
+        let sizes = self.files().map(|file| file.file_size);
         sizes.fold(0, i64::saturating_add)
     }
 
-    /// Memory that it takes, about: a row group of each sorted run, and what is written.
+    /// Memory that it takes, about: a row group of each sorted run, and what is written. Files of
+    /// append tables are read one after the other.
     fn memory_bytes(&self) -> u64 {
         let mut largest: HashMap<(i32, &str), u64> = HashMap::new();
-        for file in &self.files {
-            let run = match file.level {
-                0 => (0, file.file_name.as_str()),
-                level => (level, ""),
+        for file in self.files() {
+            let run = match (self, file.level) {
+                (Self::Keyed(_), 0) => (0, file.file_name.as_str()),
+                (_, level) => (level, ""),
             };
             let size = u64::try_from(file.file_size).unwrap_or(0);
             let of_run = largest.entry(run).or_default();
@@ -413,7 +466,7 @@ impl BucketCompaction {
             let shared = self.shared.clone();
             let place = self.place.clone();
             self.running = Some(tokio::spawn(
-                async move { shared.execute(&place, &unit).await },
+                async move { shared.execute(&place, &Job::Keyed(unit)).await },
             ));
         }
         self.running.is_some()

@@ -14,11 +14,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    error::Result,
-    manifest::ManifestEntry,
-    schema::now_ms,
-    snapshot::PaimonSnapshot,
-    storage,
+    error::Result, manifest::ManifestEntry, schema::now_ms, snapshot::PaimonSnapshot, storage,
     table::Table,
 };
 

@@ -287,7 +287,9 @@ async fn the_top_level_is_left_alone_while_older_rows_are_to_come() {
     bucket.files.extend(chunk.clone());
     bucket.check().await;
     bucket.write(&[(4, None)]).await;
-    let done = bucket.compact_with(&mut compactor, CompactScope::Full).await;
+    let done = bucket
+        .compact_with(&mut compactor, CompactScope::Full)
+        .await;
     assert!(!done.is_empty() && !done.before.contains(&chunk[0]));
     bucket.check().await;
     bucket.compact(CompactScope::Full).await;
@@ -299,7 +301,7 @@ async fn the_top_level_is_left_alone_while_older_rows_are_to_come() {
 async fn a_writer_compacts_in_the_background_and_commits_the_sum() {
     let mut bucket = Bucket::new(&[("num-sorted-run.compaction-trigger", "2")]);
     let compactor = bucket.compactor(false);
-    let mut compaction = compactor.bucket(vec![0; 12], 0, 1, Vec::new());
+    let mut compaction = compactor.bucket(vec![0; 12], 0, 1, Vec::new()).unwrap();
     for round in 0..4 {
         for _ in 0..3 {
             let files = bucket.write(&all(0..50, round)).await;
@@ -328,7 +330,7 @@ async fn a_writer_compacts_in_the_background_and_commits_the_sum() {
 async fn the_stop_trigger_makes_writers_wait() {
     let mut bucket = Bucket::new(&[("num-sorted-run.stop-trigger", "5")]);
     let compactor = bucket.compactor(false);
-    let mut compaction = compactor.bucket(vec![0; 12], 0, 1, Vec::new());
+    let mut compaction = compactor.bucket(vec![0; 12], 0, 1, Vec::new()).unwrap();
     for _ in 0..5 {
         compaction.add(bucket.write(&[(1, Some(1))]).await);
     }
@@ -409,6 +411,53 @@ async fn files_that_only_move_to_the_top_are_in_the_changelog() {
     let done = bucket.compact(CompactScope::Full).await;
     let rows = bucket.rows(&done.changelog_files[0]);
     assert_eq!(rows, [(1, 2, 1, Some(1)), (1, 3, 2, Some(2))]);
+}
+
+#[tokio::test]
+async fn files_of_an_append_table_are_put_together_in_order() {
+    let options = [("compaction.min.file-num", "2"), ("bucket-key", "id")];
+    for buckets in ["1", "-1"] {
+        let mut options = options.to_vec();
+        options.push(("bucket", buckets));
+        if buckets == "-1" {
+            options.remove(1);
+        }
+        let fixture = fixture(&COLUMNS, &[], &[], &options);
+        let layout = FileLayout::new(&fixture.table).unwrap();
+        let mut files = Vec::new();
+        for n in 0..3i64 {
+            let mut writer = RollingWriter::new(&layout, "t.db/t/bucket-0".into(), 0, 1 << 30);
+            let rows: Vec<Row> = (0..4)
+                .map(|at| (n as i32, n * 4 + at, 0, Some(at as i32)))
+                .collect();
+            writer.write(&Bucket::batch(&rows)).await.unwrap();
+            files.extend(writer.finish().await.unwrap());
+        }
+        assert_eq!(files[0].min_key, vec![0; 12]);
+        assert_eq!(fixture.read("bucket-0", &files[0]).num_columns(), 2);
+        let live = files.iter().map(|meta| LiveFile {
+            partition: vec![0; 12],
+            bucket: 0,
+            total_buckets: buckets.parse().unwrap(),
+            meta: meta.clone(),
+        });
+        let table = fixture.table.clone();
+        let mut compactor = Compactor::new(table, CompactSettings::default()).unwrap();
+        let messages = compactor.compact(CompactScope::Full, live.collect());
+        let messages = messages.await.unwrap();
+        let done = &messages[0].compact;
+        assert_eq!((done.before.len(), done.after.len()), (3, 1));
+        let file = &done.after[0];
+        assert_eq!((file.level, file.file_source), (0, Some(1)));
+        assert_eq!(
+            (file.min_sequence_number, file.max_sequence_number),
+            (0, 11)
+        );
+        let batch = fixture.read("bucket-0", file);
+        let keys = batch.column(0).as_any().downcast_ref::<Int32Array>();
+        let expected = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2];
+        assert_eq!(keys.unwrap().values().to_vec(), expected);
+    }
 }
 
 #[derive(Debug, Clone)]
