@@ -49,7 +49,9 @@ pub mod write_buffer;
 
 pub use bulk::BulkWriter;
 pub use catalog::{Catalog, ColumnPlace};
-pub use commit::{CommitOutcome, CommitRequest, Expect, LiveFile, TableCommitter};
+pub use commit::{
+    CommitOutcome, CommitRequest, CompactOutcome, Expect, LiveFile, Scope, TableCommitter,
+};
 pub use data_file_meta::{CommitMessage, CompactIncrement, DataFileMeta, SimpleStats};
 pub use data_file_meta::{CommitMessage, DataFileMeta, SimpleStats};
 pub use data_type::{DataField, DataType};
