@@ -388,6 +388,3 @@ pub(super) async fn hint(table: &Table, main: &Lineage, record: Record, name: &s
         tracing::debug!(table = table.name(), %error, "hint not written");
     }
 }
-
-#[cfg(test)]
-mod tests;
