@@ -44,7 +44,7 @@ mod table_options;
 pub mod write_buffer;
 
 pub use bulk::BulkWriter;
-pub use catalog::{Catalog, ColumnPlace};
+pub use catalog::{Catalog, ColumnPlace, Location, StoreOption, StoreOptions};
 pub use commit::{CommitOutcome, CommitRequest, Expect, LiveFile, TableCommitter};
 pub use data_file_meta::{CommitMessage, DataFileMeta, SimpleStats};
 pub use data_type::{DataField, DataType};
