@@ -141,12 +141,10 @@ fn change_one(schema: &mut Schema, change: &SchemaChange<'_>) -> Result<(), Stri
             description,
             place,
         } => {
-            let partition = schema.fields.iter().map(|field| field.name.clone());
-            let partition = partition
-                .filter(|name| {
-                    before_partition && path.len() == 1 && schema.partition_keys.contains(name)
-                })
-                .next();
+            let mut partition = schema.fields.iter().map(|field| field.name.clone());
+            let partition = partition.find(|name| {
+                before_partition && path.len() == 1 && schema.partition_keys.contains(name)
+            });
             let place = place.unwrap_or(match &partition {
                 Some(name) => ColumnPlace::Before(name),
                 None => ColumnPlace::Last,

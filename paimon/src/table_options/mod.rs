@@ -98,7 +98,7 @@ impl Treatment {
             return Some(Self::Honoured);
         }
         let prefixed = |prefix: &&str| name.starts_with(*prefix);
-        if catalogue::KEPT.contains(&name) || catalogue::PREFIXES.iter().any(|p| prefixed(&p)) {
+        if catalogue::KEPT.contains(&name) || catalogue::PREFIXES.iter().any(prefixed) {
             return Some(Self::Kept);
         }
         let (_, suffix) = name.strip_prefix("fields.")?.rsplit_once('.')?;
