@@ -35,6 +35,7 @@ fn field(id: i32, column: &Column) -> Result<DataField> {
         data_type,
         nullable: column.nullable,
         description: None,
+        default_value: None,
     })
 }
 
