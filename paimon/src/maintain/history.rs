@@ -267,8 +267,11 @@ impl History {
             }
             // A branch may begin at a tag whose changelog had gone before.
             let of_branch = root.path.as_ref().contains("/branch/");
-            if produced && root.keeps_changelog && !of_branch {
+            if produced && root.keeps_changelog {
                 let name = root.snapshot.changelog_manifest_list.as_ref().unwrap();
+                if of_branch && !there.contains(self.table.manifest_path(name).as_ref()) {
+                    continue;
+                }
                 self.need_list(name, &mut needed, true).await;
             }
         }
