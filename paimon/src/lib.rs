@@ -54,7 +54,10 @@ pub use data_file_meta::{CommitMessage, CompactIncrement, DataFileMeta, SimpleSt
 pub use data_type::{DataField, DataType, Element};
 pub use error::{Error, Result};
 pub use index_manifest::IndexFileMeta;
-pub use maintain::{Expired, OrphanRequest, Orphans, Retention, SnapshotRef, Tag, TagRequest};
+pub use maintain::{
+    AutoTagger, CheckReport, CheckRequest, Expired, OrphanRequest, Orphans, PartitionExpiry,
+    Retention, SnapshotRef, Tag, TagRequest,
+};
 pub use read::Split;
 pub use schema::Schema;
 pub use snapshot::{CommitKind, PaimonSnapshot};

@@ -255,23 +255,26 @@ async fn an_expiry_may_die_anywhere() {
             ("changelog-producer", "input"),
         ],
     ] {
-        let store = Arc::new(Faulty::default());
-        let history = crash_scene(&store, options).await;
+        let scene = Arc::new(Faulty::default());
+        let before = crash_scene(&scene, options).await;
+        let policy = keep(&before.table, 3);
+        let store = Arc::new(scene.fork());
+        let history = before.on(store.clone());
         store.die_after(1 << 40);
-        let policy = keep(&history.table, 3);
         history.table.expire_snapshots(&policy).await.unwrap();
         let calls = store.calls(1 << 40);
         store.revive();
         let whole = history.objects().await;
         let mut failed = 0;
         for call in 0..calls {
-            let store = Arc::new(Faulty::default());
-            let history = crash_scene(&store, options).await;
+            let store = Arc::new(scene.fork());
+            let history = before.on(store.clone());
             store.die_after(call);
             let result = history.table.expire_snapshots(&policy).await;
             failed += usize::from(result.is_err());
             store.revive();
-            history.needed(10).await;
+            // With changelogs that outlive them the first one goes too.
+            history.needed_from(10, 2).await;
             history.table.expire_snapshots(&policy).await.unwrap();
             assert_eq!(history.objects().await, whole, "died at call {call}");
             history.needed(0).await;
