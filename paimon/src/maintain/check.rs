@@ -477,13 +477,13 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Whether an object is there, and of the recorded size.
+    /// Bytes of an object, which should be those recorded; `None` when it isn't there.
     async fn exists(
         &mut self,
         path: &object_store::path::Path,
         size: Option<i64>,
         kind: ProblemKind,
-    ) -> Result<bool> {
+    ) -> Result<Option<i64>> {
         match self.table.store().head(path).await {
             Ok(object) => {
                 let found = i64::try_from(object.size).unwrap_or(i64::MAX);
@@ -491,11 +491,11 @@ impl Checker<'_> {
                     let message = format!("{found} bytes, {size} are recorded");
                     self.problem(kind, path, message);
                 }
-                Ok(true)
+                Ok(Some(found))
             }
             Err(object_store::Error::NotFound { .. }) => {
                 self.problem(ProblemKind::Missing, path, "it is not there");
-                Ok(false)
+                Ok(None)
             }
             Err(error) => Err(Error::store("cannot look at", path, error)),
         }

@@ -52,7 +52,7 @@ impl Checker<'_> {
         let Some(path) = self.caught(placed)? else {
             return Ok(());
         };
-        let there = self
+        let bytes = self
             .exists(&path, Some(file.meta.file_size), ProblemKind::Size)
             .await?;
         for extra in &file.meta.extra_files {
@@ -61,9 +61,9 @@ impl Checker<'_> {
             self.exists(&extra, None, ProblemKind::Size).await?;
         }
         let parquet = file.meta.file_name.ends_with(".parquet");
-        if !there || !self.request.data {
+        let Some(bytes) = bytes.filter(|_| self.request.data) else {
             return Ok(());
-        }
+        };
         if !parquet || file.meta.write_cols.is_some() {
             self.report.files_not_read += 1;
             return Ok(());
@@ -72,7 +72,10 @@ impl Checker<'_> {
         let Some(schema) = self.caught(schema)? else {
             return Ok(());
         };
-        let read = read(self.table, &schema, file).await;
+        // As long as it is, whatever was recorded: more is found out then.
+        let mut there = file.clone();
+        there.meta.file_size = bytes;
+        let read = read(self.table, &schema, &there).await;
         let read = read.map_err(|error| match error {
             error if error.is_transient() => error,
             error => crate::Error::Corrupt {
