@@ -254,8 +254,7 @@ mod tests {
         tags.into_iter().map(|tag| tag.name).collect()
     }
 
-    /// Days as Java's `TagAutoCreationTest` counts them: a day's tag comes with the first snapshot
-    /// of the next day.
+    /// The tag of a day comes with the first snapshot of the next one.
     #[tokio::test]
     async fn a_tag_comes_with_the_first_snapshot_behind_its_period() {
         let options = [
@@ -273,8 +272,9 @@ mod tests {
             (10 * DAY + 2 * hour, vec![]),
             // A day later, but not yet the delay.
             (11 * DAY + hour / 2, vec![]),
-            (12 * DAY + hour / 2, vec![]),
+            (11 * DAY + hour, vec!["1970-01-11"]),
             (12 * DAY + hour, vec!["1970-01-12"]),
+            // Days without a snapshot have no tag.
             (14 * DAY + hour, vec!["1970-01-14"]),
         ] {
             history.watermark = Some(watermark);
