@@ -30,6 +30,19 @@ pub(crate) fn types(schema: &Schema) -> Vec<DataType> {
         .collect()
 }
 
+/// Values of a partition as text, as Java's `toString` gives it; `None` is NULL.
+pub(crate) fn texts(schema: &Schema, partition: &[u8]) -> Result<Vec<Option<String>>> {
+    let types = types(schema);
+    let values = decode(partition, &types).map_err(|reason| Error::Corrupt {
+        path: "a partition of a manifest".into(),
+        message: reason,
+    })?;
+    let texts = types.iter().zip(&values);
+    texts
+        .map(|(data_type, value)| folder_name::Style::Legacy.name(value, data_type))
+        .collect()
+}
+
 impl Table {
     /// Folder of a bucket: `k=v` a partition column, then `bucket-<n>`.
     ///

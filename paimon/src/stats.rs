@@ -124,6 +124,12 @@ impl FileStats {
         }
     }
 
+    /// Minimum, maximum (null when there is no value, or it is not known) and nulls of a column.
+    pub(crate) fn bounds(&self, column: usize) -> Option<(&Value, &Value, i64)> {
+        let stats = self.columns.get(column)?;
+        Some((&stats.min, &stats.max, stats.nulls))
+    }
+
     /// Statistics of the key columns, by their positions among the value columns.
     pub(crate) fn keys(&self, fields: &[DataField], keys: &[usize]) -> Result<SimpleStats> {
         let mut rows = Rows::default();

@@ -35,6 +35,8 @@ pub(super) struct History {
     index: Option<String>,
     made: usize,
     pub(super) last: i64,
+    /// Of the next commits; ten times the snapshot's number otherwise.
+    pub(super) watermark: Option<i64>,
 }
 
 /// What a commit changes.
@@ -73,6 +75,7 @@ impl History {
             index: None,
             made: 0,
             last: 0,
+            watermark: None,
         }
     }
 
@@ -210,7 +213,7 @@ impl History {
             total_record_count: Some(0),
             delta_record_count: Some(0),
             changelog_record_count: None,
-            watermark: Some(id * 10),
+            watermark: self.watermark.or(Some(id * 10)),
             statistics: None,
             properties: None,
             next_row_id: Some(0),
@@ -228,6 +231,19 @@ impl History {
         self.last = latest.id;
     }
 
+    /// The same past on another store that holds the same objects.
+    pub(super) fn on(&self, store: Arc<dyn ObjectStore>) -> Self {
+        let table = &self.table;
+        let path = table.path().clone();
+        Self {
+            table: Table::new(table.name(), store, path, table.schema().clone()),
+            live: self.live.clone(),
+            manifests: self.manifests.clone(),
+            index: self.index.clone(),
+            ..*self
+        }
+    }
+
     pub(super) async fn objects(&self) -> BTreeSet<String> {
         let all: Vec<_> = self.table.store().list(None).try_collect().await.unwrap();
         all.into_iter()
@@ -241,12 +257,13 @@ impl History {
         self.put("consumer", "consumer-c", text.into_bytes()).await;
     }
 
-    /// All roots of the main line from a snapshot on, and those of all branches.
-    async fn roots(&self, from: i64) -> Vec<Root> {
+    /// All roots of the main line from a snapshot and a changelog on, and those of all branches.
+    async fn roots(&self, from: i64, changelogs_from: i64) -> Vec<Root> {
         let main = Lineage::main(&self.table);
         let mut roots = main.roots().await.unwrap();
-        roots.retain(|root| {
-            !root.keeps_changelog || root.changelog_only || root.snapshot.id >= from
+        roots.retain(|root| match root.changelog_only {
+            true => root.snapshot.id >= changelogs_from,
+            false => !root.keeps_changelog || root.snapshot.id >= from,
         });
         for branch in Lineage::branches(&self.table).await.unwrap() {
             roots.extend(branch.roots().await.unwrap());
@@ -257,18 +274,26 @@ impl History {
     /// Every object that must be there, besides schemas, snapshots and tags themselves. Panics when
     /// one isn't.
     pub(super) async fn needed(&self, from: i64) -> BTreeSet<String> {
+        self.needed_from(from, from).await
+    }
+
+    /// As [`Self::needed`], with changelogs from another number on.
+    pub(super) async fn needed_from(&self, from: i64, changelogs: i64) -> BTreeSet<String> {
         let there = self.objects().await;
         let mut needed = BTreeSet::new();
         let decoupled = super::Retention::of(self.table.schema()).unwrap();
-        for root in self.roots(from).await {
+        for root in self.roots(from, changelogs).await {
             let produced = root.snapshot.changelog_manifest_list.is_some();
             if !(root.changelog_only && decoupled.produces_changelog) {
                 self.need_data(&root, &mut needed).await;
             }
             // A branch may begin at a tag whose changelog had gone before.
             let of_branch = root.path.as_ref().contains("/branch/");
-            if produced && root.keeps_changelog && !of_branch {
+            if produced && root.keeps_changelog {
                 let name = root.snapshot.changelog_manifest_list.as_ref().unwrap();
+                if of_branch && !there.contains(self.table.manifest_path(name).as_ref()) {
+                    continue;
+                }
                 self.need_list(name, &mut needed, true).await;
             }
         }

@@ -4,13 +4,16 @@
 //! Everything here may run beside writers, also those of other engines, and may be killed at any
 //! step: nothing that is needed is ever deleted, and the same call again goes on.
 
+mod auto_tag;
 mod branch;
+mod check;
 mod consumer;
 mod expire;
 #[cfg(test)]
 mod history;
 mod lineage;
 mod orphan;
+mod partition_expiry;
 mod policy;
 mod reclaim;
 mod rollback;
@@ -18,8 +21,11 @@ mod tag;
 mod travel;
 
 pub use self::{
+    auto_tag::AutoTagger,
+    check::{CheckReport, CheckRequest, Problem, ProblemKind},
     expire::Expired,
     orphan::{OrphanFile, OrphanRequest, Orphans},
+    partition_expiry::{PartitionAge, PartitionExpiry},
     policy::Retention,
     tag::{Tag, TagRequest},
     travel::SnapshotRef,

@@ -78,12 +78,13 @@ impl Retention {
             true => snapshots,
             false => changelogs.max(snapshots),
         };
+        let changelogs_min = or(self.changelogs_min, self.snapshots_min);
         Self {
             snapshots_min: snapshots,
             snapshots_max: snapshots,
             snapshot_age_max: Duration::ZERO,
-            changelogs_min: or(self.changelogs_min, self.snapshots_min),
-            changelogs_max: or(self.changelogs_max, self.snapshots_max),
+            changelogs_min,
+            changelogs_max: or(self.changelogs_max, self.snapshots_max).max(changelogs_min),
             changelog_age_max: match self.changelog_age_max == self.snapshot_age_max {
                 true => Duration::ZERO,
                 false => self.changelog_age_max,

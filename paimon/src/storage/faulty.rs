@@ -59,6 +59,14 @@ impl Faulty {
         told - self.left.load(Ordering::SeqCst)
     }
 
+    /// Another store with the same objects, in good health.
+    pub(crate) fn fork(&self) -> Self {
+        Self {
+            inner: self.inner.fork(),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn revive(&self) {
         self.die_after(i64::MAX);
     }
