@@ -20,6 +20,7 @@
 
 mod bind;
 mod bucket;
+pub(crate) mod cast;
 mod changes;
 mod deletions;
 mod file;

@@ -37,6 +37,7 @@ fn table_with(options: &[(&str, &str)]) -> Table {
         data_type,
         nullable: true,
         description: None,
+        default_value: None,
     };
     let mut schema = Schema::create(
         vec![field("v", DataType::String), field("id", DataType::Int)],
