@@ -89,13 +89,13 @@ fn holds(predicate: &Predicate, id: i32, v: &str) -> bool {
 #[tokio::test]
 async fn statistics_never_lose_a_row() {
     let (mut left_out, mut found) = (0, 0);
-    for seed in 0..25 {
+    for seed in 0..8 {
         let mut random = StdRng::seed_from_u64(seed);
         let table = table();
         let (files, _) = tree(&mut random, &table).await;
         let all = read(&table, files.clone()).await.unwrap();
         let keys = all.last().map_or(10, |(id, _)| *id);
-        for _ in 0..30 {
+        for _ in 0..20 {
             let predicate = predicate(&mut random, keys, 2);
             let wanted: Vec<(i32, String)> = all
                 .iter()
@@ -108,7 +108,7 @@ async fn statistics_never_lose_a_row() {
             left_out += files.len() - read;
         }
     }
-    assert!(left_out > 1000 && found > 1000, "{left_out}, {found}");
+    assert!(left_out > 100 && found > 100, "{left_out}, {found}");
 }
 
 #[tokio::test]
