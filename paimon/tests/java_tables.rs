@@ -229,6 +229,7 @@ async fn tables_of_every_kind_read_as_java_reads_them() {
     for name in [
         "aggregation",
         "append_part",
+        "append_streams_overwrite",
         "keys_part",
         "append_bucket",
         "changelog_full_compaction",
@@ -284,6 +285,7 @@ async fn changes(table: &Table, from: Option<i64>) -> Vec<String> {
 async fn changes_stream_as_java_streams_them() {
     for name in [
         "append_part",
+        "append_streams_overwrite",
         "changelog_none",
         "changelog_input",
         "changelog_lookup",
