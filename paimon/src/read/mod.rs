@@ -40,7 +40,7 @@ pub use self::{
     predicate::Predicate,
     request::TableRead,
 };
-#[allow(unused_imports, reason = "compaction is about to use them")]
+#[allow(unused_imports, reason = "lookup is about to use them")]
 pub(crate) use self::{
     file::{FileOpener, FileStream, KIND, SEQUENCE, Wanted},
     merge::{KeyGroups, Merged, SortedMerge},
