@@ -347,6 +347,9 @@ async fn every_older_snapshot_can_be_read() {
 async fn tables_of_every_kind_read_as_java_reads_them() {
     for name in [
         "aggregation",
+        "append_part",
+        "append_streams_overwrite",
+        "keys_part",
         "append_bucket",
         "changelog_full_compaction",
         "changelog_input",
@@ -400,10 +403,13 @@ async fn changes(table: &Table, from: Option<i64>) -> Vec<String> {
 #[tokio::test]
 async fn changes_stream_as_java_streams_them() {
     for name in [
+        "append_part",
+        "append_streams_overwrite",
         "changelog_none",
         "changelog_input",
         "changelog_lookup",
         "changelog_full_compaction",
+        "keys_part",
     ] {
         let table = table_of("kinds", name).await;
         assert_eq!(
@@ -486,6 +492,17 @@ async fn filters_leave_the_rows_that_match() {
         .await
         .unwrap();
     assert_eq!(few.iter().map(RecordBatch::num_rows).sum::<usize>(), 5);
+    let parts = table_of("kinds", "keys_part").await;
+    let part = parts
+        .read()
+        .filter(Predicate::Le("d".into(), Value::Int(1)));
+    let splits = part.splits().await.unwrap();
+    assert!(!splits.is_empty() && splits.len() < parts.read().splits().await.unwrap().len());
+    assert!(
+        splits
+            .iter()
+            .all(|split| split.partition == splits[0].partition)
+    );
     let one = table
         .read()
         .filter(Predicate::Eq("id".into(), Value::Int(3)));

@@ -304,18 +304,17 @@ impl TableChanges {
         };
         let delta = Some(snapshot.delta_manifest_list.as_str());
         if snapshot.commit_kind == CommitKind::Overwrite {
-            let has_keys = !schema.primary_keys.is_empty();
-            let reads_overwrite = is("streaming-read-overwrite");
-            if has_keys && reads_overwrite {
+            if schema.primary_keys.is_empty() {
+                if is("streaming-read-append-overwrite") {
+                    return Ok(delta);
+                }
+            } else if is("streaming-read-overwrite") {
                 return Err(Error::Unsupported(format!(
                     "table {}: streaming snapshot {}, an overwrite, with option \
                      streaming-read-overwrite = true",
                     self.table.name(),
                     snapshot.id
                 )));
-            }
-            if reads_overwrite || !has_keys && is("streaming-read-append-overwrite") {
-                return Ok(delta);
             }
         }
         Ok(match self.producer {

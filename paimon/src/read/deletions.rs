@@ -79,8 +79,8 @@ impl Table {
         else {
             return Err(damaged(format!("a length of {} bytes", file.length)));
         };
-        // Behind it stands a checksum; the size in front of it is part of the length or not.
-        let range = offset..offset + length + SIZE_BYTES as u64;
+        // The size in front and the checksum behind are part of the length or not.
+        let range = offset..offset + length + (SIZE_BYTES + CHECKSUM_BYTES) as u64;
         let bytes = self.store().get_range(&path, range).await;
         let bytes = bytes.map_err(|error| Error::store("cannot read", &path, error))?;
         let rows = positions(&bytes).map_err(damaged)?;
@@ -96,6 +96,8 @@ impl Table {
 
 /// Bytes of the size in front of a vector.
 const SIZE_BYTES: usize = 4;
+/// Bytes of the checksum behind a vector.
+const CHECKSUM_BYTES: usize = 4;
 /// Bytes of the number that says what kind of vector it is.
 const MAGIC_BYTES: usize = 4;
 /// 32-bit vectors, big endian.
@@ -112,7 +114,13 @@ fn positions(bytes: &[u8]) -> Result<Vec<u64>, String> {
     let end = usize::try_from(u32::from_be_bytes(*size)).unwrap_or(usize::MAX);
     let end = end.saturating_add(SIZE_BYTES);
     let bitmap = bytes.get(SIZE_BYTES + MAGIC_BYTES..end);
-    let bitmap = bitmap.ok_or("it is cut off")?;
+    let (Some(bitmap), Some(checksum)) = (bitmap, word(end)) else {
+        return Err("it is cut off".into());
+    };
+    let checked = bytes.get(SIZE_BYTES..end).unwrap_or_default();
+    if crc32fast::hash(checked) != u32::from_be_bytes(*checksum) {
+        return Err("its checksum is wrong".into());
+    }
     if u32::from_be_bytes(*magic) == MAGIC_32 {
         let rows = RoaringBitmap::deserialize_from(bitmap).map_err(|error| error.to_string())?;
         Ok(rows.iter().map(u64::from).collect())
@@ -160,20 +168,22 @@ mod tests {
         let mut vector = (bitmap.len() as u32 + 4).to_be_bytes().to_vec();
         vector.extend(MAGIC_32.to_be_bytes());
         vector.extend(bitmap);
+        vector.extend(crc32fast::hash(&vector[4..]).to_be_bytes());
         assert_eq!(positions(&vector).unwrap(), [1, 5, 70_000]);
         for cut in 0..vector.len() {
             assert!(positions(&vector[..cut]).is_err(), "cut at {cut}");
         }
-        vector[4] ^= 1;
-        assert!(positions(&vector).unwrap_err().contains("unknown kind"));
+        vector[20] ^= 1;
+        assert!(positions(&vector).unwrap_err().contains("checksum"));
     }
 
     #[test]
     fn what_is_deleted_or_in_no_group_is_left_out() {
-        let rows = |groups: &[Range<u64>], deleted: &[u64]| {
+        let rows = |groups: &[(u64, u64)], deleted: &[u64]| {
+            let groups: Vec<_> = groups.iter().map(|(start, end)| *start..*end).collect();
             let mut at = 0;
             let mut rows = Vec::new();
-            for selector in selection(groups, deleted, 10).iter() {
+            for selector in selection(&groups, deleted, 10).iter() {
                 if !selector.skip {
                     rows.extend(at..at + selector.row_count);
                 }
@@ -181,9 +191,9 @@ mod tests {
             }
             rows
         };
-        assert_eq!(rows(&[0..10], &[]), (0..10).collect::<Vec<_>>());
-        assert_eq!(rows(&[0..4, 8..10], &[0, 1, 3, 5, 9]), [2, 8]);
-        assert_eq!(rows(&[4..8], &[0, 1, 3]), [4, 5, 6, 7]);
-        assert_eq!(rows(&[0..2], &[0, 1]), [0usize; 0]);
+        assert_eq!(rows(&[(0, 10)], &[]), (0..10).collect::<Vec<_>>());
+        assert_eq!(rows(&[(0, 4), (8, 10)], &[0, 1, 3, 5, 9]), [2, 8]);
+        assert_eq!(rows(&[(4, 8)], &[0, 1, 3]), [4, 5, 6, 7]);
+        assert_eq!(rows(&[(0, 2)], &[0, 1]), [0usize; 0]);
     }
 }

@@ -246,7 +246,7 @@ impl SortedMerge {
                 last_key.extend_from_slice(run.key());
             }
             let wanted = is_new || !self.newest_only;
-            if wanted && !(self.drops_deletes && !leaves_row(run.kind())) {
+            if wanted && (!self.drops_deletes || leaves_row(run.kind())) {
                 self.picked.push((run.batch, run.at));
             }
             if !run.step() {

@@ -96,7 +96,7 @@ impl Planner<'_> {
     }
 
     /// Sorts files into splits and leaves out what cannot hold a row that is asked for.
-    async fn splits_of(&self, files: Vec<LiveFile>) -> Result<Vec<Split>> {
+    pub(super) async fn splits_of(&self, files: Vec<LiveFile>) -> Result<Vec<Split>> {
         let schema = self.table.schema();
         let visibility = Visibility::of(schema);
         let schemas = self.schemas(&files).await?;

@@ -9,12 +9,12 @@ use arrow_array::{
 };
 use futures::TryStreamExt;
 use object_store::{ObjectStore, memory::InMemory, path::Path};
-use parquet::arrow::ArrowWriter;
+use parquet::{arrow::ArrowWriter, file::properties::WriterProperties};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::index::sample};
 
 use super::*;
-
 use crate::{
+    binary_row::{Value, encode},
     commit::tests::key,
     data_file_meta::{DataFileMeta, SimpleStats},
     data_type::{DataField, DataType},
@@ -23,7 +23,14 @@ use crate::{
     table::Table,
 };
 
+mod filter;
+mod groups;
+
 fn table() -> Table {
+    table_with(&[])
+}
+
+fn table_with(options: &[(&str, &str)]) -> Table {
     let field = |name: &str, data_type| DataField {
         id: 0,
         name: name.into(),
@@ -32,7 +39,7 @@ fn table() -> Table {
         description: None,
         default_value: None,
     };
-    let schema = Schema::create(
+    let mut schema = Schema::create(
         vec![field("v", DataType::String), field("id", DataType::Int)],
         vec!["id".into()],
         vec![],
@@ -40,10 +47,14 @@ fn table() -> Table {
         None,
     )
     .unwrap();
+    let options = options.iter();
+    let options = options.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    schema.options.extend(options);
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     Table::new("db.t", store, Path::from("db.db/t"), Arc::new(schema))
 }
 
+#[derive(Debug, Clone, PartialEq)]
 struct Row {
     id: i32,
     sequence: i64,
@@ -77,7 +88,10 @@ async fn write(table: &Table, level: i32, rows: &[Row]) -> DataFileMeta {
     ];
     let batch = RecordBatch::try_from_iter(columns).unwrap();
     let mut bytes = Vec::new();
-    let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).unwrap();
+    // Many row groups in one file.
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(100));
+    let properties = Some(properties.build());
+    let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), properties).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
     let key_of = |row: &Row| key(i64::from(row.id));
@@ -87,8 +101,8 @@ async fn write(table: &Table, level: i32, rows: &[Row]) -> DataFileMeta {
         row_count: rows.len() as i64,
         min_key: key_of(rows.first().unwrap()),
         max_key: key_of(rows.last().unwrap()),
-        key_stats: SimpleStats::default(),
-        value_stats: SimpleStats::default(),
+        key_stats: stats(rows, false),
+        value_stats: stats(rows, true),
         min_sequence_number: 0,
         max_sequence_number: 0,
         schema_id: 0,
@@ -110,6 +124,68 @@ async fn write(table: &Table, level: i32, rows: &[Row]) -> DataFileMeta {
     meta
 }
 
+/// Statistics of the key, or of all columns.
+fn stats(rows: &[Row], values: bool) -> SimpleStats {
+    let ids = || rows.iter().map(|row| Value::Int(row.id));
+    let texts = || rows.iter().map(|row| row.value.as_bytes().to_vec());
+    let row = |text: Option<Vec<u8>>, id: Option<Value>| match values {
+        true => encode(
+            &[Value::Bytes(text.unwrap()), id.unwrap()],
+            &[DataType::String, DataType::Int],
+        ),
+        false => encode(&[id.unwrap()], &[DataType::Int]),
+    };
+    SimpleStats {
+        min_values: row(texts().min(), ids().next()).unwrap(),
+        max_values: row(texts().max(), ids().next_back()).unwrap(),
+        null_counts: vec![Some(0); 1 + usize::from(values)],
+    }
+}
+
+/// Files of a random tree, in the order of the manifest, and their rows in the order in which they
+/// were written. Values are `<level>-<sequence number>`.
+async fn tree(random: &mut StdRng, table: &Table) -> (Vec<DataFileMeta>, Vec<Row>) {
+    let mut files = Vec::new();
+    let mut all = Vec::new();
+    let keys = random.random_range(10..3000usize);
+    // Old data first: what is deeper is older, as in a tree.
+    let mut levels: Vec<i32> = (1..=5).rev().filter(|_| random.random_bool(0.5)).collect();
+    levels.extend(std::iter::repeat_n(0, random.random_range(0..12)));
+    for level in levels {
+        let count = random.random_range(1..=keys);
+        let mut ids: Vec<i32> = sample(random, keys, count)
+            .into_iter()
+            .map(|id| id as i32)
+            .collect();
+        ids.sort_unstable();
+        let first = all.len() as i64;
+        let rows: Vec<Row> = ids
+            .into_iter()
+            .zip(first..)
+            .map(|(id, sequence)| Row {
+                id,
+                sequence,
+                kind: [0, 2, 3][random.random_range(0..3)],
+                value: format!("{level}-{sequence}"),
+            })
+            .collect();
+        let cut = if level == 0 {
+            rows.len()
+        } else {
+            random.random_range(1..=rows.len())
+        };
+        for some in rows.chunks(cut) {
+            files.push(write(table, level, some).await);
+        }
+        all.extend(rows);
+    }
+    // The order in the manifest says nothing where sequence numbers differ.
+    if random.random_bool(0.5) {
+        files.reverse();
+    }
+    (files, all)
+}
+
 async fn read(table: &Table, files: Vec<DataFileMeta>) -> Result<Vec<(i32, String)>> {
     let split = Split {
         partition: vec![0; 12],
@@ -121,13 +197,18 @@ async fn read(table: &Table, files: Vec<DataFileMeta>) -> Result<Vec<(i32, Strin
         .read_bucket(&split, Some(&["id", "v"]))?
         .try_collect()
         .await?;
+    Ok(rows_of(&batches))
+}
+
+/// Rows of batches with columns `id`, `v`.
+fn rows_of(batches: &[RecordBatch]) -> Vec<(i32, String)> {
     let mut rows = Vec::new();
-    for batch in &batches {
+    for batch in batches {
         let ids = batch.column(0).as_primitive::<Int32Type>();
         let values = batch.column(1).as_string::<i32>();
         rows.extend((0..ids.len()).map(|row| (ids.value(row), values.value(row).to_owned())));
     }
-    Ok(rows)
+    rows
 }
 
 /// Random trees against a map: levels with runs of several files, level 0, deletes, batches that
@@ -137,51 +218,13 @@ async fn merging_keeps_the_newest_row_of_each_key() {
     for seed in 0..60 {
         let mut random = StdRng::seed_from_u64(seed);
         let table = table();
-        let mut files = Vec::new();
+        let (files, all) = tree(&mut random, &table).await;
         let mut model: BTreeMap<i32, String> = BTreeMap::new();
-        let mut sequence = 0;
-        let keys = random.random_range(10..3000usize);
-        // Old data first: what is deeper is older, as in a tree.
-        let mut levels: Vec<i32> = (1..=5).rev().filter(|_| random.random_bool(0.5)).collect();
-        levels.extend(std::iter::repeat_n(0, random.random_range(0..12)));
-        for level in levels {
-            let count = random.random_range(1..=keys);
-            let mut ids: Vec<i32> = sample(&mut random, keys, count)
-                .into_iter()
-                .map(|id| id as i32)
-                .collect();
-            ids.sort_unstable();
-            let rows: Vec<Row> = ids
-                .into_iter()
-                .map(|id| {
-                    sequence += 1;
-                    let kind = [0, 2, 3][random.random_range(0..3)];
-                    let value = format!("{level}-{sequence}");
-                    if kind == 3 {
-                        model.remove(&id);
-                    } else {
-                        model.insert(id, value.clone());
-                    }
-                    Row {
-                        id,
-                        sequence,
-                        kind,
-                        value,
-                    }
-                })
-                .collect();
-            let cut = if level == 0 {
-                rows.len()
-            } else {
-                random.random_range(1..=rows.len())
+        for row in all {
+            match row.kind {
+                3 => model.remove(&row.id),
+                _ => model.insert(row.id, row.value),
             };
-            for some in rows.chunks(cut) {
-                files.push(write(&table, level, some).await);
-            }
-        }
-        // The order in the manifest says nothing where sequence numbers differ.
-        if random.random_bool(0.5) {
-            files.reverse();
         }
         let rows = read(&table, files).await.unwrap();
         assert_eq!(rows, model.into_iter().collect::<Vec<_>>(), "seed {seed}");

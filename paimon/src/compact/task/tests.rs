@@ -128,7 +128,7 @@ impl Bucket {
             partition: vec![0; 12],
             bucket: 0,
             files: self.files.clone(),
-            deletions: Default::default(),
+            ..Split::default()
         };
         let batches: Vec<RecordBatch> = self
             .fixture
