@@ -114,3 +114,6 @@ pub(crate) fn check(schema: &Schema) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
