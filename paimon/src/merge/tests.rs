@@ -202,7 +202,12 @@ fn rows_of_a_key_become_what_java_makes_of_them() {
             .iter()
             .flat_map(|p| p.sequences.values().to_vec())
             .collect();
-        assert_eq!(&sequences[..], &merged.sequences.values()[..], "{}", case.name);
+        assert_eq!(
+            &sequences[..],
+            &merged.sequences.values()[..],
+            "{}",
+            case.name
+        );
         for (at, column) in merged.columns.iter().enumerate() {
             let halves: Vec<&dyn Array> = parts.iter().map(|p| p.columns[at].as_ref()).collect();
             let whole = arrow_select::concat::concat(&halves).unwrap();
