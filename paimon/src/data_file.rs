@@ -93,7 +93,7 @@ impl FileLayout {
                     })
             })
             .collect::<Result<Vec<_>>>()?;
-        if keys.is_empty() {
+        if keys.is_empty() && !schema.primary_keys.is_empty() {
             return Err(Error::Unsupported(format!(
                 "table {}: no key besides the partition columns",
                 table.name()
@@ -226,10 +226,14 @@ impl DataFileWriter {
         }
         self.observe(batch)?;
         let layout = self.layout.clone();
-        let key = |at: &usize| batch.columns.get(*at).cloned();
-        let mut columns: Vec<ArrayRef> = layout.keys.iter().filter_map(key).collect();
-        columns.push(Arc::new(batch.sequences.clone()));
-        columns.push(Arc::new(batch.kinds.clone()));
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(batch.columns.len() + 4);
+        // Files of append tables have the table's columns only.
+        if !layout.table.primary_keys.is_empty() {
+            let key = |at: &usize| batch.columns.get(*at).cloned();
+            columns.extend(layout.keys.iter().filter_map(key));
+            columns.push(Arc::new(batch.sequences.clone()));
+            columns.push(Arc::new(batch.kinds.clone()));
+        }
         columns.extend(batch.columns.iter().cloned());
         let mut encoder = match self.encoder.take() {
             Some(encoder) => encoder,

@@ -28,7 +28,14 @@ use crate::{
     table::Table,
 };
 
-use super::bind::{Origin, bind};
+use super::{
+    bind::{Origin, bind},
+    bucket::Deletions,
+    cast::Cast,
+    deletions::selection,
+    predicate::Bound,
+    prune,
+};
 
 /// Name of the column with each row's sequence number.
 pub(crate) const SEQUENCE: &str = "_SEQUENCE_NUMBER";
@@ -46,6 +53,17 @@ pub(crate) struct FileOpener {
     bucket: i32,
     /// Schemas of files, by id.
     schemas: Arc<Mutex<HashMap<i64, Arc<Schema>>>>,
+    /// Deletion vectors, by file name.
+    deletions: Arc<Deletions>,
+    prune: Option<Prune>,
+}
+
+/// Leaves out row groups that cannot match.
+#[derive(Debug, Clone)]
+struct Prune {
+    filter: Arc<Bound>,
+    /// Columns whose statistics may be looked at.
+    fields: Arc<Vec<DataField>>,
 }
 
 /// Columns to read: fields of the table, found in files by their id, then system columns.
@@ -84,18 +102,21 @@ impl Wanted {
     }
 
     /// Where each column stands in a file of this schema that has these columns.
-    fn origins(&self, schema: &Schema, has: impl Fn(&str) -> bool) -> Vec<Origin> {
+    fn origins(&self, schema: &Schema, has: impl Fn(&str) -> bool) -> Result<Vec<Origin>> {
         let plain = self.fields.iter().map(|field| {
             let then = schema.fields.iter().find(|other| other.id == field.id);
-            match then {
-                Some(then) if has(&then.name) => Origin::File(then.name.clone()),
+            Ok(match then {
+                Some(then) if has(&then.name) => {
+                    let cast = Cast::new(&field.name, &then.data_type, &field.data_type)?;
+                    Origin::File(then.name.clone(), Some(cast))
+                }
                 _ => Origin::Missing,
-            }
+            })
         });
         let hidden = self
             .system
             .iter()
-            .map(|name| Origin::File((*name).to_owned()));
+            .map(|name| Ok(Origin::File((*name).to_owned(), None)));
         plain.chain(hidden).collect()
     }
 }
@@ -109,6 +130,27 @@ impl FileOpener {
             partition,
             bucket,
             schemas: Arc::default(),
+            deletions: Arc::default(),
+            prune: None,
+        }
+    }
+
+    /// Leaves out rows that these deletion vectors delete.
+    pub(super) fn without(mut self, deletions: Deletions) -> Self {
+        self.deletions = Arc::new(deletions);
+        self
+    }
+
+    /// Leaves out row groups in which no row matches, as far as the statistics of these columns
+    /// say.
+    pub(super) fn pruning(&self, filter: Option<Arc<Bound>>, fields: &[DataField]) -> Self {
+        let prune = filter.map(|filter| Prune {
+            filter,
+            fields: Arc::new(fields.to_vec()),
+        });
+        Self {
+            prune,
+            ..self.clone()
         }
     }
 
@@ -134,10 +176,8 @@ impl FileOpener {
         wanted: &Wanted,
         batch_rows: usize,
     ) -> Result<FileStream> {
+        check_format(&self.table, meta)?;
         let path = self.table.file_path(&self.partition, self.bucket, meta)?;
-        if !meta.file_name.ends_with(".parquet") {
-            return Err(Error::Unsupported(format!("reading {path}: only Parquet")));
-        }
         let schema = self.schema(meta.schema_id).await?;
         let reader = ObjectReader {
             store: self.table.store().clone(),
@@ -155,10 +195,10 @@ impl FileOpener {
             .enumerate()
             .map(|(index, field)| (field.name().to_owned(), index))
             .collect();
-        let origins = wanted.origins(&schema, |name| names.contains_key(name));
+        let origins = wanted.origins(&schema, |name| names.contains_key(name))?;
         let mut indexes = Vec::new();
         for origin in &origins {
-            if let Origin::File(name) = origin {
+            if let Origin::File(name, _) = origin {
                 indexes.push(*names.get(name).ok_or_else(|| Error::Corrupt {
                     path: at.clone(),
                     message: format!("column {name} is missing"),
@@ -166,7 +206,12 @@ impl FileOpener {
             }
         }
         let mask = ProjectionMask::roots(builder.parquet_schema(), indexes);
-        let stream = builder
+        let deleted = match self.deletions.get(&meta.file_name) {
+            Some(file) => self.table.deleted_rows(file).await?,
+            None => Vec::new(),
+        };
+        let stream = self
+            .select(builder, &schema, &deleted)
             .with_projection(mask)
             .with_batch_size(batch_rows)
             .build()
@@ -177,6 +222,65 @@ impl FileOpener {
             .and_then(move |batch| std::future::ready(bind(&target, &origins, &batch)))
             .boxed())
     }
+}
+
+impl FileOpener {
+    /// Selects the rows that are to be read.
+    fn select(
+        &self,
+        builder: ParquetRecordBatchStreamBuilder<ObjectReader>,
+        schema: &Schema,
+        deleted: &[u64],
+    ) -> ParquetRecordBatchStreamBuilder<ObjectReader> {
+        let groups = builder.metadata().row_groups();
+        let mut wanted = Vec::with_capacity(groups.len());
+        let mut ranges = Vec::with_capacity(groups.len());
+        let mut row = 0;
+        let fields = self.fields_with_statistics(schema);
+        for (index, group) in groups.iter().enumerate() {
+            let rows = u64::try_from(group.num_rows()).unwrap_or(0);
+            let may_match = self
+                .prune
+                .as_ref()
+                .is_none_or(|prune| prune.filter.may_match(&prune::of_row_group(&fields, group)));
+            if may_match {
+                wanted.push(index);
+                ranges.push(row..row + rows);
+            }
+            row += rows;
+        }
+        if !deleted.is_empty() {
+            return builder.with_row_selection(selection(&ranges, deleted, row));
+        }
+        match wanted.len() == groups.len() {
+            true => builder,
+            false => builder.with_row_groups(wanted),
+        }
+    }
+
+    /// The file's fields whose statistics may be looked at: of the same type as now.
+    fn fields_with_statistics(&self, schema: &Schema) -> Vec<DataField> {
+        let now = self.prune.iter().flat_map(|prune| prune.fields.iter());
+        now.filter_map(|now| {
+            let then = schema.fields.iter().find(|then| then.id == now.id)?;
+            (then.data_type == now.data_type).then(|| then.clone())
+        })
+        .collect()
+    }
+}
+
+/// Refuses data files of a format that is not read.
+pub(super) fn check_format(table: &Table, file: &DataFileMeta) -> Result<()> {
+    if file.file_name.ends_with(".parquet") {
+        return Ok(());
+    }
+    let format = file.file_name.rsplit('.').next().unwrap_or_default();
+    Err(Error::Unsupported(format!(
+        "table {}: data file {} is of format {format}, and only Parquet is read. Set its option \
+         file.format to parquet, compact it fully with another engine, then read it",
+        table.name(),
+        file.file_name
+    )))
 }
 
 /// What the store said, if it was the store; else the file is damaged.

@@ -16,6 +16,7 @@ pub use typed::{
 pub(crate) use value::memory_size;
 
 use crate::{
+    data_type::DataType,
     error::{Error, Result},
     schema::Schema,
     stats::StatsPlan,
@@ -191,6 +192,23 @@ impl Schema {
                 found.push(format!("option {name} = {value}: {DEFAULTS}"));
             }
         }
+        found.extend(self.fields.iter().filter_map(|field| {
+            let value = field.default_value.as_ref()?;
+            Some(format!(
+                "column {} with DEFAULT {value}: {DEFAULTS}",
+                field.name
+            ))
+        }));
+        let fine_times = self
+            .fields
+            .iter()
+            .filter(|field| has_fine_times(&field.data_type));
+        found.extend(fine_times.map(|field| {
+            format!(
+                "column {} of type {}: timestamps of more than 6 digits are not written within others",
+                field.name, field.data_type
+            )
+        }));
         let unreadable = [
             TableOptions::of(self).err(),
             StatsPlan::new(self).err(),
@@ -222,6 +240,22 @@ impl Schema {
             Some(reason) => Err(Error::Unsupported(reason)),
             None => Ok(()),
         }
+    }
+}
+
+/// Whether a nested type holds timestamps that Parquet files of the format have as INT96.
+fn has_fine_times(data_type: &DataType) -> bool {
+    let fine = |inner: &DataType| {
+        matches!(
+            inner,
+            DataType::Timestamp(7..) | DataType::TimestampLtz(7..)
+        ) || has_fine_times(inner)
+    };
+    match data_type {
+        DataType::Array(element) | DataType::Multiset(element) => fine(&element.data_type),
+        DataType::Map(key, value) => fine(&key.data_type) || fine(&value.data_type),
+        DataType::Row(fields) => fields.iter().any(|field| fine(&field.data_type)),
+        _ => false,
     }
 }
 
