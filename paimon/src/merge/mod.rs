@@ -18,6 +18,7 @@ use crate::{
 mod aggregation;
 mod aggregator;
 mod choice;
+mod collection;
 mod fold;
 mod number;
 mod options;

@@ -359,3 +359,55 @@ fn a_first_delete_of_an_aggregate_is_taken_from_nothing() {
     assert_eq!(merged.columns[1].as_ref(), &Int32Array::from(vec![-3]));
     assert_eq!((merged.kinds.value(0), merged.sequences.value(0)), (0, 1));
 }
+
+fn list(rows: &[Option<&[i32]>]) -> ArrayRef {
+    let rows = rows
+        .iter()
+        .map(|row| row.map(|row| row.iter().map(|value| Some(*value)).collect::<Vec<_>>()));
+    let list =
+        arrow_array::ListArray::from_iter_primitive::<arrow_array::types::Int32Type, _, _>(rows);
+    let field = arrow_schema::Field::new("element", arrow_schema::DataType::Int32, true);
+    let (_, offsets, values, nulls) = list.into_parts();
+    Arc::new(arrow_array::ListArray::new(
+        field.into(),
+        offsets,
+        values,
+        nulls,
+    ))
+}
+
+#[test]
+fn arrays_are_put_together_and_taken_apart() {
+    let rows: [Option<&[i32]>; 5] = [
+        Some(&[1, 2, 2]),
+        None,
+        Some(&[2, 3]),
+        Some(&[2, 9]),
+        Some(&[]),
+    ];
+    for (distinct, expected) in [("false", [1, 2, 2, 3].as_slice()), ("true", &[1, 3])] {
+        let options = [
+            ("merge-engine", "aggregation"),
+            ("fields.v.aggregate-function", "collect"),
+            ("fields.v.distinct", distinct),
+        ];
+        let fixture = fixture(
+            &[("id", "INT NOT NULL"), ("v", "ARRAY<INT>")],
+            &["id"],
+            &[],
+            &options,
+        );
+        let batch = KeyValueBatch {
+            columns: vec![Arc::new(Int32Array::from(vec![1; 5])), list(&rows)],
+            sequences: Int64Array::from_iter_values(0..5),
+            kinds: Int8Array::from(vec![0, 0, 2, 3, 0]),
+        };
+        let groups = Groups {
+            rows: &batch,
+            ends: &[5],
+        };
+        let function = function(fixture.table.schema()).unwrap();
+        let (merged, _) = function.merge(&groups).unwrap();
+        assert_eq!(&merged.columns[1], &list(&[Some(expected)]), "{distinct}");
+    }
+}
