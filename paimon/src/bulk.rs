@@ -19,7 +19,7 @@ use crate::{
     error::{Error, Result},
     placement::{Place, Placement, bind, bytes_of},
     table::Table,
-    table_options::Budget,
+    table_options::{Budget, ChangelogProducer, TableOptions},
     write_buffer::{CHUNK_ROWS_MAX, WriteSettings, messages},
 };
 
@@ -54,10 +54,27 @@ struct Lane {
     pending_bytes: usize,
 }
 
+/// Refuses options under which rows have kinds or changelog files, which a bulk load has not.
+fn refuse_options(table: &Table) -> Result<()> {
+    let options = TableOptions::of(table.schema())?;
+    let option = if options.merge.rowkind_field.is_some() {
+        "rowkind.field"
+    } else if options.changelog.producer == ChangelogProducer::Input {
+        "changelog-producer = input"
+    } else {
+        return Ok(());
+    };
+    Err(Error::Table {
+        table: table.name().to_owned(),
+        message: format!("its option {option} does not go with a bulk load: use a write buffer"),
+    })
+}
+
 impl BulkWriter {
     /// For a table with fixed buckets. Every row gets the sequence number `sequence`.
     pub fn new(table: Table, settings: WriteSettings, sequence: i64) -> Result<Self> {
         let budget = Budget::new(table.schema())?;
+        refuse_options(&table)?;
         let layout = FileLayout::new(&table)?;
         let fields = layout
             .keys()

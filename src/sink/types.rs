@@ -205,7 +205,7 @@ mod tests {
         let found = misfits(&source_schema, &table, &[]);
         assert_eq!(found.len(), 3, "{found:?}");
         let mut table = sink(&source_schema);
-        let options = [("merge-engine", "aggregation"), ("sequence.field", "v")];
+        let options = [("file.format", "orc"), ("manifest.format", "orc")];
         for (name, value) in options {
             table.options.insert(name.into(), value.into());
         }

@@ -8,6 +8,7 @@ use arrow_array::{ArrayRef, cast::AsArray, types};
 
 use super::{
     choice::{self, FirstNonNull, FirstValue, LastNonNull, LastValue, PrimaryKey},
+    collection::{Collection, Repeats},
     fold::{Choice, Fold, Op, run},
     number::{DecimalProduct, DecimalSum, Number, Product, Sum},
     options::Options,
@@ -42,6 +43,7 @@ enum Function {
     BoolAnd,
     BoolOr,
     ListAgg { delimiter: String, distinct: bool },
+    Collect(Repeats),
 }
 
 /// Names of functions, and of those that are only in Java.
@@ -136,6 +138,11 @@ impl Aggregator {
                 delimiter,
                 distinct,
             } => go.run(ListAgg::new(array.as_string(), delimiter, *distinct)),
+            Function::Collect(repeats) => {
+                // The wrapper that ignores retractions turns every function around.
+                let one_way = *repeats != Repeats::Last && !self.ignore_retract;
+                go.run(Collection::new(array, *repeats, one_way)?)
+            }
         }
     }
 
@@ -244,7 +251,10 @@ fn function(options: Options<'_>, field: &DataField, name: &str) -> Result<Funct
             | DataType::Decimal(..)
     );
     let is_truth = field.data_type == DataType::Boolean;
-    let is_compared = !matches!(field.data_type, DataType::Array(_));
+    let is_compared = !matches!(
+        field.data_type,
+        DataType::Array(_) | DataType::Map(..) | DataType::Multiset(_) | DataType::Row(_)
+    );
     Ok(match name {
         PRIMARY_KEY => Function::PrimaryKey,
         LAST_VALUE => Function::LastValue,
@@ -268,6 +278,19 @@ fn function(options: Options<'_>, field: &DataField, name: &str) -> Result<Funct
             distinct: options.truth_of_column(&field.name, "distinct")?,
         },
         "listagg" => return refuse("a STRING"),
+        "collect" if matches!(field.data_type, DataType::Array(_)) => {
+            let distinct = options.truth_of_column(&field.name, "distinct")?;
+            Function::Collect(if distinct {
+                Repeats::First
+            } else {
+                Repeats::Stay
+            })
+        }
+        "collect" => return refuse("an ARRAY"),
+        "merge_map" if matches!(field.data_type, DataType::Map(..)) => {
+            Function::Collect(Repeats::Last)
+        }
+        "merge_map" => return refuse("a MAP"),
         _ => {
             return Err(Error::Unsupported(format!(
                 "aggregate function {name} of column {}: there is no such function here",

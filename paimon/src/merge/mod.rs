@@ -18,6 +18,7 @@ use crate::{
 mod aggregation;
 mod aggregator;
 mod choice;
+mod collection;
 mod fold;
 mod number;
 mod options;
@@ -114,3 +115,6 @@ pub(crate) fn check(schema: &Schema) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

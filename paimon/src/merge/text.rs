@@ -1,6 +1,6 @@
 //! The aggregate function `listagg`: texts one behind the other.
 //!
-//! Source: `FieldListaggAgg`.
+//! Source: `FieldListaggAgg` of 1.4.2; later ones leave out blank texts too.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -9,7 +9,7 @@ use arrow_array::{Array, ArrayRef, StringArray, builder::StringBuilder};
 use super::{aggregator::no_retraction, fold::Fold};
 use crate::error::Result;
 
-/// A column of texts that are put together; blank ones do not count.
+/// A column of texts that are put together; empty ones do not count.
 pub(super) struct ListAgg<'a> {
     array: &'a StringArray,
     delimiter: &'a str,
@@ -56,7 +56,7 @@ impl<'a> ListAgg<'a> {
         let mut added = String::new();
         let mut known: HashSet<&str> = self.text.split(separator).collect();
         for part in text.split(separator) {
-            if !is_blank(part) && known.insert(part) {
+            if !part.is_empty() && known.insert(part) {
                 added.push_str(self.delimiter);
                 added.push_str(part);
             }
@@ -79,24 +79,25 @@ impl Fold for ListAgg<'_> {
     }
 
     fn aggregate(&mut self, row: usize) -> Result<()> {
-        let Some(text) = self.at(row).filter(|text| !is_blank(text)) else {
-            return Ok(());
-        };
-        if is_blank(&self.text) {
-            self.replace(Some(text));
-        } else {
-            self.append(text);
+        match self.at(row) {
+            None => {}
+            Some(text) if self.is_null => self.replace(Some(text)),
+            Some("") => {}
+            Some(text) if self.text.is_empty() => self.replace(Some(text)),
+            Some(text) => self.append(text),
         }
         Ok(())
     }
 
     fn aggregate_older(&mut self, row: usize) -> Result<()> {
-        let older = self.at(row);
-        if is_blank(&self.text) {
-            self.replace(older);
-        } else if let Some(older) = older.filter(|text| !is_blank(text)) {
-            let newer = std::mem::replace(&mut self.text, older.to_owned());
-            self.append(&newer);
+        match self.at(row) {
+            None => {}
+            Some(older) if self.is_null || self.text.is_empty() => self.replace(Some(older)),
+            Some("") => {}
+            Some(older) => {
+                let newer = std::mem::replace(&mut self.text, older.to_owned());
+                self.append(&newer);
+            }
         }
         Ok(())
     }
@@ -113,13 +114,4 @@ impl Fold for ListAgg<'_> {
     fn finish(mut self) -> Result<ArrayRef> {
         Ok(Arc::new(self.texts.finish()))
     }
-}
-
-/// Whether a text has nothing but what `Character.isWhitespace` calls white space.
-fn is_blank(text: &str) -> bool {
-    text.chars().all(|c| match c {
-        '\u{1c}'..='\u{1f}' => true,
-        '\u{85}' | '\u{a0}' | '\u{2007}' | '\u{202f}' => false,
-        c => c.is_whitespace(),
-    })
 }

@@ -287,13 +287,6 @@ mod tests {
     #[test]
     fn options_that_would_change_the_data_are_named() {
         for (name, value) in [
-            ("merge-engine", "aggregation"),
-            ("merge-engine", "partial-update"),
-            ("merge-engine", "first-row"),
-            ("sequence.field", "v"),
-            ("rowkind.field", "v"),
-            ("ignore-delete", "TRUE"),
-            ("changelog-producer", "input"),
             ("deletion-vectors.enabled", "true"),
             ("bucket-function.type", "mod"),
             ("file.format", "orc"),
@@ -309,6 +302,12 @@ mod tests {
         }
         for (name, value) in [
             ("merge-engine", "deduplicate"),
+            ("merge-engine", "aggregation"),
+            ("merge-engine", "partial-update"),
+            ("merge-engine", "first-row"),
+            ("rowkind.field", "v"),
+            ("ignore-delete", "TRUE"),
+            ("changelog-producer", "input"),
             ("changelog-producer", "lookup"),
             ("changelog-producer", "full-compaction"),
             ("file.format", "Parquet"),

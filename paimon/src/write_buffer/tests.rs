@@ -287,9 +287,10 @@ async fn rows_that_do_not_fit_are_refused_whole() {
 fn options_that_change_the_meaning_are_refused() {
     for (name, value) in [
         ("file.format", "orc"),
-        ("merge-engine", "aggregation"),
-        ("changelog-producer", "input"),
-        ("sequence.field", "v"),
+        ("merge-engine", "last-row"),
+        ("changelog-producer", "output"),
+        ("sequence.field", "w"),
+        ("rowkind.field", "v"),
         ("bucket", "-1"),
         ("file.compression", "gzip"),
         ("metadata.stats-mode", "truncate(0)"),
@@ -349,4 +350,152 @@ async fn rows_in_key_order_are_written_as_they_came_and_only_those() {
         assert_eq!(int_rows(&fixture.read(folder, file)), expected);
         assert_eq!(file.row_count, expected.len() as i64);
     }
+}
+
+/// What a flush writes of rows `(key, value)` with kinds, from sequence number 10: the data files'
+/// rows and the changelog files'.
+async fn flushed(
+    options: &[(&str, &str)],
+    rows: &[(i32, Option<i32>)],
+    kinds: &[i8],
+) -> Result<[Vec<(i32, i64, i8, Option<i32>)>; 2]> {
+    let fixture = fixture(&INT_COLUMNS, &["id"], &[], options);
+    let mut buffer = WriteBuffer::new(fixture.table.clone(), SETTINGS)?;
+    buffer.write(&int_batch(rows), Some(kinds), 10)?;
+    let messages = buffer.flush().await?;
+    let read = |files: &[DataFileMeta]| {
+        let files = files.iter();
+        files
+            .flat_map(|file| int_rows(&fixture.read("bucket-0", file)))
+            .collect::<Vec<_>>()
+    };
+    let message = messages.first().cloned().unwrap_or_default();
+    for file in &message.changelog_files {
+        assert!(
+            file.file_name.starts_with("changelog-"),
+            "{}",
+            file.file_name
+        );
+        assert_eq!((file.level, file.file_source), (0, Some(0)));
+    }
+    Ok([read(&message.new_files), read(&message.changelog_files)])
+}
+
+#[tokio::test]
+async fn rows_of_a_key_are_merged_by_the_engine() {
+    let rows = [(2, Some(5)), (1, Some(7)), (2, None), (2, Some(3))];
+    let kinds = [0, 0, 2, 2];
+    let first = (1, 11, 0, Some(7));
+    for (options, second) in [
+        (vec![], (2, 13, 2, Some(3))),
+        (
+            vec![("merge-engine", "partial-update")],
+            (2, 13, 0, Some(3)),
+        ),
+        (vec![("merge-engine", "first-row")], (2, 10, 0, Some(5))),
+        (vec![("sequence.field", "v")], (2, 10, 0, Some(5))),
+        (
+            vec![
+                ("sequence.field", "v"),
+                ("sequence.field.sort-order", "descending"),
+            ],
+            (2, 13, 2, Some(3)),
+        ),
+        (
+            vec![
+                ("merge-engine", "aggregation"),
+                ("fields.v.aggregate-function", "sum"),
+            ],
+            (2, 13, 0, Some(8)),
+        ),
+    ] {
+        let [data, changelog] = flushed(&options, &rows, &kinds).await.unwrap();
+        assert_eq!(data, [first, second], "{options:?}");
+        assert_eq!(changelog, [], "{options:?}");
+    }
+}
+
+#[tokio::test]
+async fn before_images_take_back_what_an_aggregate_gathered() {
+    let options = [
+        ("merge-engine", "aggregation"),
+        ("fields.v.aggregate-function", "sum"),
+    ];
+    let rows = [(1, Some(5)), (1, Some(5)), (1, Some(6)), (2, Some(9))];
+    let [data, _] = flushed(&options, &rows, &[0, 1, 2, 1]).await.unwrap();
+    assert_eq!(data, [(1, 12, 0, Some(6)), (2, 13, 1, Some(9))]);
+}
+
+#[tokio::test]
+async fn every_row_stands_in_the_changelog_of_producer_input() {
+    let rows = [(2, Some(1)), (1, Some(2)), (2, Some(1)), (2, Some(4))];
+    let options = [("changelog-producer", "input")];
+    let [data, changelog] = flushed(&options, &rows, &[0, 0, 1, 2]).await.unwrap();
+    assert_eq!(data, [(1, 11, 0, Some(2)), (2, 13, 2, Some(4))]);
+    let all = [
+        (1, 11, 0, Some(2)),
+        (2, 10, 0, Some(1)),
+        (2, 12, 1, Some(1)),
+        (2, 13, 2, Some(4)),
+    ];
+    assert_eq!(changelog, all);
+    // Rows that are sorted already take another way.
+    let [data, changelog] = flushed(&options, &rows[1..3], &[0, 3]).await.unwrap();
+    assert_eq!(data, [(1, 10, 0, Some(2)), (2, 11, 3, Some(1))]);
+    assert_eq!(data, changelog);
+}
+
+#[tokio::test]
+async fn rows_that_options_ignore_are_not_written() {
+    let rows = [(1, Some(1)), (1, Some(2)), (2, Some(3)), (1, Some(4))];
+    let kinds = [0, 3, 3, 1];
+    let input = ("changelog-producer", "input");
+    let [data, changelog] = flushed(&[("ignore-delete", "true"), input], &rows, &kinds)
+        .await
+        .unwrap();
+    assert_eq!(data, [(1, 10, 0, Some(1))]);
+    assert_eq!(data, changelog);
+    let [_, changelog] = flushed(&[("ignore-update-before", "true"), input], &rows, &kinds)
+        .await
+        .unwrap();
+    assert_eq!(
+        changelog,
+        [
+            (1, 10, 0, Some(1)),
+            (1, 11, 3, Some(2)),
+            (2, 12, 3, Some(3))
+        ]
+    );
+    let [data, _] = flushed(&[("ignore-delete", "true")], &rows[1..], &kinds[1..])
+        .await
+        .unwrap();
+    assert_eq!(data, []);
+}
+
+#[tokio::test]
+async fn a_column_may_say_what_kind_a_row_is() {
+    let columns = [("id", "INT NOT NULL"), ("v", "INT"), ("k", "STRING")];
+    let fixture = fixture(&columns, &["id"], &[], &[("rowkind.field", "k")]);
+    let batch = |kinds: Vec<Option<&str>>| {
+        let rows: Vec<_> = (0..kinds.len() as i32).map(|id| (id, None)).collect();
+        let rows = int_batch(&rows);
+        let kinds: ArrayRef = Arc::new(StringArray::from(kinds));
+        RecordBatch::try_from_iter_with_nullable([
+            ("id", rows.column(0).clone(), false),
+            ("v", rows.column(1).clone(), true),
+            ("k", kinds, true),
+        ])
+        .unwrap()
+    };
+    let mut buffer = WriteBuffer::new(fixture.table.clone(), SETTINGS).unwrap();
+    for wrong in [None, Some("D")] {
+        let error = buffer.write(&batch(vec![wrong]), None, 0).unwrap_err();
+        assert!(error.to_string().contains("column k"), "{error}");
+    }
+    let kinds = vec![Some("+I"), Some("-U"), Some("+U"), Some("-D")];
+    buffer.write(&batch(kinds), None, 0).unwrap();
+    let messages = buffer.flush().await.unwrap();
+    let read = int_rows(&fixture.read("bucket-0", &messages[0].new_files[0]));
+    let kinds: Vec<_> = read.iter().map(|row| (row.0, row.2)).collect();
+    assert_eq!(kinds, [(0, 0), (2, 2), (3, 3)]);
 }
