@@ -294,7 +294,7 @@ async fn the_top_level_is_left_alone_while_older_rows_are_to_come() {
     bucket.check().await;
     bucket.compact(CompactScope::Full).await;
     bucket.check().await;
-    assert_eq!(bucket.files[0].row_count, 7);
+    assert_eq!(bucket.files[0].row_count, 6);
 }
 
 #[tokio::test]
