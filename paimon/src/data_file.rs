@@ -58,6 +58,7 @@ impl FilePurpose {
 pub(crate) mod kind {
     pub(crate) const INSERT: i8 = 0;
     pub(crate) const UPDATE_BEFORE: i8 = 1;
+    pub(crate) const UPDATE_AFTER: i8 = 2;
     pub(crate) const DELETE: i8 = 3;
 }
 
