@@ -281,7 +281,7 @@ mod tests {
         let limits = limits();
         assert_eq!(
             sizes(&limits.neighbours(&files(&[90, 150, 10, 30, 20, 5]))),
-            [[10, 30, 20]]
+            [[150, 10, 30]]
         );
         assert!(limits.neighbours(&files(&[1, 2])).is_empty());
     }

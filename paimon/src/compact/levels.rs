@@ -157,6 +157,7 @@ impl Levels {
     }
 
     /// Files of level 0, newest first.
+    #[cfg(test)]
     pub(crate) fn level0(&self) -> &[DataFileMeta] {
         &self.level0
     }

@@ -6,6 +6,7 @@
 mod append;
 mod changelog;
 mod levels;
+mod lookup;
 mod options;
 mod pick;
 mod rewrite;

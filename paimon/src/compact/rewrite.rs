@@ -24,6 +24,7 @@ use crate::{
 
 use super::{
     changelog::{ChangeRows, FullChangelog},
+    lookup::LookupMerge,
     options::CompactOptions,
 };
 
@@ -39,6 +40,8 @@ pub(crate) struct Unit {
     pub(crate) drop_deletes: bool,
     /// Each file is rewritten for itself.
     pub(crate) file_by_file: bool,
+    /// Files of the levels above the output.
+    pub(crate) upper: Vec<DataFileMeta>,
 }
 
 /// Where a bucket is.
@@ -55,12 +58,20 @@ pub(crate) struct Rewriter {
     table: Table,
     layout: Arc<FileLayout>,
     function: Arc<dyn MergeFunction>,
-    changelog: Option<FullChangelog>,
+    style: Style,
     small_file_bytes: u64,
     target_file_bytes: u64,
     force_rewrite: bool,
     keys: Vec<DataField>,
     key_types: Vec<DataType>,
+}
+
+/// What else a compaction does with the rows of a key.
+#[derive(Debug)]
+enum Style {
+    Plain,
+    Full(FullChangelog),
+    Lookup(LookupMerge),
 }
 
 /// True for rows that take a row away: −U and −D.
@@ -77,10 +88,14 @@ impl Rewriter {
             .filter_map(|key| schema.field(key))
             .map(|(_, field)| field.clone())
             .collect();
+        let style = match FullChangelog::new(schema, options)? {
+            Some(changelog) => Style::Full(changelog),
+            None => LookupMerge::new(schema, options)?.map_or(Style::Plain, Style::Lookup),
+        };
         Ok(Self {
+            style,
             layout: FileLayout::new(table)?,
             function: crate::merge::function(schema)?,
-            changelog: FullChangelog::new(schema, options)?,
             small_file_bytes: options.small_file_bytes,
             target_file_bytes: options.table.files.target_bytes,
             force_rewrite: options.table.compaction.force_rewrite_all_files,
@@ -190,19 +205,27 @@ impl Work<'_> {
         if file.meta.level == unit.output_level {
             return Ok(());
         }
-        if self.makes_changelog() {
-            let section = alone(file.order, file.meta.clone());
-            self.merge(vec![section], false).await?;
+        match &self.rewriter.style {
+            Style::Full(_) if at_top => {
+                self.merge(vec![alone(file.order, file.meta.clone())], false)
+                    .await?;
+            }
+            Style::Lookup(lookup) if file.meta.level == 0 => {
+                let section = alone(file.order, file.meta.clone());
+                if !at_top && !lookup.newest_is_all {
+                    return self.rewrite(vec![section]).await;
+                }
+                if lookup.makes_changelog {
+                    self.merge(vec![section], false).await?;
+                }
+            }
+            _ => {}
         }
         let mut moved = file.meta.clone();
         moved.level = unit.output_level;
         self.done.before.push(file.meta);
         self.done.after.push(moved);
         Ok(())
-    }
-
-    fn makes_changelog(&self) -> bool {
-        self.rewriter.changelog.is_some() && self.unit.output_level == self.unit.top_level
     }
 
     async fn rewrite(&mut self, sections: Vec<Section>) -> Result<()> {
@@ -265,27 +288,36 @@ impl Work<'_> {
             self.place.bucket,
         );
         let columns = &rewriter.table.schema().fields;
-        let changelog = rewriter
-            .changelog
-            .as_ref()
-            .filter(|_| self.makes_changelog());
-        for section in sections {
+        let keys = &rewriter.keys;
+        let function = &rewriter.function;
+        let output_level = self.unit.output_level;
+        let is_plain = match &rewriter.style {
+            Style::Plain => true,
+            Style::Full(_) => output_level != self.unit.top_level,
+            Style::Lookup(_) => false,
+        };
+        for section in self.with_upper(sections)? {
             let opener = opener.clone();
-            let keys = &rewriter.keys;
-            let function = rewriter.function.clone();
-            let Some(changelog) = changelog else {
+            if is_plain {
+                let function = function.clone();
                 let mut merge = SortedMerge::open(opener, section, columns, keys, function).await?;
                 while let Some(merged) = merge.next().await? {
                     files.write(&self.kept(merged.rows)?).await?;
                 }
                 continue;
-            };
+            }
             let mut merge = SortedMerge::open_groups(opener, section, columns, keys).await?;
             while let Some(groups) = merge.next_groups().await? {
+                let function = function.as_ref();
+                let made = match &rewriter.style {
+                    Style::Plain => continue,
+                    Style::Full(full) => full.changes(&groups, function, self.unit.top_level)?,
+                    Style::Lookup(lookup) => lookup.changes(&groups, function, output_level)?,
+                };
                 let ChangeRows {
                     rows,
                     changes: made,
-                } = changelog.changes(&groups, function.as_ref(), self.unit.top_level)?;
+                } = made;
                 changes.write(&made).await?;
                 if rewrite {
                     files.write(&self.kept(rows)?).await?;
@@ -293,6 +325,28 @@ impl Work<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Sections together with the files above that have rows of their keys, where older rows are
+    /// looked up: rows of level 0 are compared with them.
+    fn with_upper(&self, of: Vec<Section>) -> Result<Vec<Section>> {
+        let files = || of.iter().flatten().flatten();
+        let has_level0 = files().any(|file| file.meta.level == 0);
+        if !matches!(self.rewriter.style, Style::Lookup(_))
+            || self.unit.upper.is_empty()
+            || !has_level0
+        {
+            return Ok(of);
+        }
+        // Of rows with one key and one sequence number those above are the older ones.
+        let mut all = self.unit.upper.clone();
+        let mut own: Vec<&OrderedFile> = files().collect();
+        own.sort_by_key(|file| file.order);
+        all.extend(own.into_iter().map(|file| file.meta.clone()));
+        let mut sections = Vec::from(sections(&self.rewriter.key_types, &all)?);
+        let is_own = |file: &OrderedFile| file.meta.level <= self.unit.output_level;
+        sections.retain(|section| section.iter().flatten().any(is_own));
+        Ok(sections)
     }
 
     /// Without deletes, where they may go.

@@ -112,6 +112,9 @@ impl Compactor {
             return refuse("whose rows wait for their buckets (bucket = -2)");
         }
         let options = CompactOptions::new(schema)?;
+        if options.table.deletion_vectors.enabled {
+            return refuse("whose rows above level 0 are deleted by deletion vectors");
+        }
         let files = match schema.primary_keys.is_empty() {
             true => Files::Append(AppendRewriter::new(&table, &options)?),
             false => Files::Keyed(Rewriter::new(&table, &options)?),
@@ -336,6 +339,11 @@ impl Shared {
                 && (pick.output_level >= levels.highest_with_files()
                     || self.options.table.deletion_vectors.enabled),
             file_by_file,
+            upper: levels
+                .files()
+                .filter(|file| file.level > pick.output_level)
+                .cloned()
+                .collect(),
         })
     }
 

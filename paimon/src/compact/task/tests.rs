@@ -295,7 +295,7 @@ async fn the_top_level_is_left_alone_while_older_rows_are_to_come() {
     bucket.check().await;
     bucket.compact(CompactScope::Full).await;
     bucket.check().await;
-    assert_eq!(bucket.files[0].row_count, 7);
+    assert_eq!(bucket.files[0].row_count, 6);
 }
 
 #[tokio::test]
@@ -458,6 +458,96 @@ async fn files_of_an_append_table_are_put_together_in_order() {
         let keys = batch.column(0).as_any().downcast_ref::<Int32Array>();
         let expected = [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2];
         assert_eq!(keys.unwrap().values().to_vec(), expected);
+    }
+}
+
+fn changes(bucket: &Bucket, done: &CompactIncrement) -> Vec<(i32, i8, Option<i32>)> {
+    let files = done.changelog_files.iter();
+    let rows = files.flat_map(|file| bucket.rows(file));
+    rows.map(|row| (row.0, row.2, row.3)).collect()
+}
+
+#[tokio::test]
+async fn level_0_is_compared_with_what_is_above_for_a_lookup_changelog() {
+    for target in ["128 mb", "1 b"] {
+        let mut bucket = Bucket::new(&[
+            ("changelog-producer", "lookup"),
+            ("changelog-producer.row-deduplicate", "true"),
+            ("target-file-size", target),
+        ]);
+        bucket.write(&all(0..1000, 1)).await;
+        let done = bucket.compact(CompactScope::Due).await;
+        assert_eq!(changes(&bucket, &done).len(), 1000);
+        assert_eq!(bucket.levels(), [5], "level 0 is emptied at once");
+        bucket
+            .write(&[
+                (1, Some(1)),
+                (2, Some(2)),
+                (3, None),
+                (2000, None),
+                (2001, Some(1)),
+            ])
+            .await;
+        let done = bucket.compact(CompactScope::Due).await;
+        assert_eq!(
+            changes(&bucket, &done),
+            [
+                (2, 1, Some(1)),
+                (2, 2, Some(2)),
+                (3, 3, Some(1)),
+                (2001, 0, Some(1))
+            ]
+        );
+        assert_eq!(bucket.levels(), [4, 5], "the large file above stays");
+        bucket.write(&[(2, Some(3)), (3, Some(4)), (4, None)]).await;
+        let done = bucket.compact(CompactScope::Due).await;
+        assert_eq!(
+            changes(&bucket, &done),
+            [
+                (2, 1, Some(2)),
+                (2, 2, Some(3)),
+                (3, 0, Some(4)),
+                (4, 3, Some(1))
+            ]
+        );
+        bucket.check().await;
+        let done = bucket.compact(CompactScope::Full).await;
+        assert!(
+            done.changelog_files.is_empty(),
+            "nothing comes from level 0"
+        );
+        bucket.check().await;
+    }
+}
+
+#[tokio::test]
+async fn a_first_row_stays_the_only_one_of_its_key() {
+    for target in ["128 mb", "1 b"] {
+        let mut bucket = Bucket::new(&[
+            ("merge-engine", "first-row"),
+            ("changelog-producer", "lookup"),
+            ("target-file-size", target),
+        ]);
+        bucket.write(&all(0..1000, 1)).await;
+        bucket.compact(CompactScope::Due).await;
+        bucket.write(&[(1, Some(2)), (2000, Some(2))]).await;
+        let done = bucket.compact(CompactScope::Due).await;
+        assert_eq!(changes(&bucket, &done), [(2000, 0, Some(2))]);
+        assert_eq!(bucket.levels(), [4, 5]);
+        bucket.write(&[(1, Some(3)), (2000, Some(3))]).await;
+        let done = bucket.compact(CompactScope::Due).await;
+        assert_eq!(changes(&bucket, &done), []);
+        let mut rows: Vec<Row> = bucket
+            .files
+            .iter()
+            .flat_map(|file| bucket.rows(file))
+            .collect();
+        rows.sort_unstable();
+        let keys: Vec<i32> = rows.iter().map(|row| row.0).collect();
+        let expected: Vec<i32> = (0..1000).chain([2000]).collect();
+        assert_eq!(keys, expected, "readers do not merge levels");
+        assert_eq!(rows[1].3, Some(1));
+        assert_eq!(rows[1000].3, Some(2));
     }
 }
 
