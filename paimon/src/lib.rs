@@ -30,6 +30,7 @@ pub mod error;
 mod fixture;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod index;
 pub mod index_manifest;
 pub mod manifest;
 pub mod manifest_list;
@@ -53,6 +54,7 @@ pub use commit::{
 pub use data_file_meta::{CommitMessage, CompactIncrement, DataFileMeta, SimpleStats};
 pub use data_type::{DataField, DataType};
 pub use error::{Error, Result};
+pub use index::DeletionVector;
 pub use index_manifest::IndexFileMeta;
 pub use read::Split;
 pub use schema::Schema;
