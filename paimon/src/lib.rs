@@ -51,15 +51,11 @@ pub mod write_buffer;
 
 pub use alter::{ColumnPlace, SchemaChange};
 pub use bulk::BulkWriter;
-pub use catalog::{Catalog, ColumnPlace};
 pub use commit::{
     CommitOutcome, CommitRequest, CompactOutcome, Expect, LiveFile, Scope, TableCommitter,
 };
 pub use catalog::Catalog;
-pub use commit::{CommitOutcome, CommitRequest, Expect, LiveFile, TableCommitter};
 pub use data_file_meta::{CommitMessage, CompactIncrement, DataFileMeta, SimpleStats};
-pub use data_file_meta::{CommitMessage, DataFileMeta, SimpleStats};
-pub use data_type::{DataField, DataType};
 pub use data_type::{DataField, DataType, Element};
 pub use error::{Error, Result};
 pub use index::DeletionVector;
