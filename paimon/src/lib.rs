@@ -55,6 +55,10 @@ pub use commit::{
     CommitOutcome, CommitRequest, CompactOutcome, Expect, LiveFile, Scope, TableCommitter,
 };
 pub use catalog::Catalog;
+pub use catalog::{Catalog, Location, StoreOption, StoreOptions};
+pub use commit::{
+    CommitOutcome, CommitRequest, CompactOutcome, Expect, LiveFile, Scope, TableCommitter,
+};
 pub use data_file_meta::{CommitMessage, CompactIncrement, DataFileMeta, SimpleStats};
 pub use data_type::{DataField, DataType, Element};
 pub use error::{Error, Result};
