@@ -51,10 +51,6 @@ pub mod write_buffer;
 
 pub use alter::{ColumnPlace, SchemaChange};
 pub use bulk::BulkWriter;
-pub use commit::{
-    CommitOutcome, CommitRequest, CompactOutcome, Expect, LiveFile, Scope, TableCommitter,
-};
-pub use catalog::Catalog;
 pub use catalog::{Catalog, Location, StoreOption, StoreOptions};
 pub use commit::{
     CommitOutcome, CommitRequest, CompactOutcome, Expect, LiveFile, Scope, TableCommitter,
