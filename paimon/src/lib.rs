@@ -32,6 +32,7 @@ pub mod error;
 mod fixture;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod index;
 pub mod index_manifest;
 pub mod maintain;
 pub mod manifest;
@@ -57,6 +58,7 @@ pub use commit::{
 pub use data_file_meta::{CommitMessage, CompactIncrement, DataFileMeta, SimpleStats};
 pub use data_type::{DataField, DataType, Element};
 pub use error::{Error, Result};
+pub use index::DeletionVector;
 pub use index_manifest::IndexFileMeta;
 pub use maintain::{Expired, OrphanRequest, Orphans, Retention, SnapshotRef, Tag, TagRequest};
 pub use read::{ChangeBatch, Predicate, Split, TableChanges, TableRead};

@@ -44,11 +44,6 @@ impl Table {
         self.path().clone().join("manifest").join(name)
     }
 
-    /// Where an index file stands.
-    pub(crate) fn index_path(&self, name: &str) -> Path {
-        self.path().clone().join("index").join(name)
-    }
-
     pub(crate) async fn read_manifest_list(&self, name: &str) -> Result<Vec<ManifestFileMeta>> {
         let path = self.manifest_path(name);
         let bytes = storage::read(self.store().as_ref(), &path).await?;

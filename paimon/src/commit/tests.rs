@@ -548,3 +548,5 @@ async fn a_committer_follows_others_and_knows_their_sequence_numbers() {
     let level = |name: &str| live.iter().find(|(other, _)| other == name).unwrap().1;
     assert_eq!((level("b"), level("c"), level("d")), (5, 0, 5));
 }
+
+mod compaction;
