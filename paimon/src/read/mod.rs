@@ -49,7 +49,7 @@ impl Table {
     /// # Errors
     /// [`Error::Unsupported`] for tables that need more than keeping the newest row of a key.
     pub async fn scan(&self, snapshot: &PaimonSnapshot) -> Result<Vec<Split>> {
-        self.check_readable(snapshot)?;
+        self.check_readable()?;
         let mut splits: Vec<Split> = Vec::new();
         let mut at: HashMap<(Vec<u8>, i32), usize> = HashMap::new();
         for file in self.live_files(snapshot).await? {
@@ -71,7 +71,7 @@ impl Table {
         Ok(splits)
     }
 
-    fn check_readable(&self, snapshot: &PaimonSnapshot) -> Result<()> {
+    fn check_readable(&self) -> Result<()> {
         let schema = self.schema();
         let option = |name: &str| schema.options.get(name).map(String::as_str);
         let reason = if schema.primary_keys.is_empty() {
@@ -80,9 +80,8 @@ impl Table {
             "has a merge engine other than deduplicate"
         } else if option("sequence.field").is_some() {
             "has a sequence field"
-        } else if option("deletion-vectors.enabled") == Some("true")
-            && snapshot.index_manifest.is_some()
-        {
+        } else if option("deletion-vectors.enabled") == Some("true") {
+            // Even without vectors yet: rows of level 0 are not to be seen.
             "has deletion vectors"
         } else if schema.buckets() == -2 {
             "has postponed buckets"
