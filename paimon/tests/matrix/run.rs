@@ -104,7 +104,10 @@ impl<'a> Run<'a> {
         for step in self.steps() {
             self.step(&step).await?;
             let is_full = matches!(step, Step::Compact(_, true));
-            self.look(is_full).await?;
+            let is_ours = matches!(step, Step::Write(Engine::Ours, _));
+            if is_ours || self.rng.random_bool(0.5) {
+                self.look(is_full).await?;
+            }
         }
         self.step(&Step::Compact(Engine::Java, true)).await?;
         let lines = self.look(true).await?;
