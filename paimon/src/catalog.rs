@@ -2,6 +2,10 @@
 //!
 //! Source: `org.apache.paimon.catalog.FileSystemCatalog`, `SchemaManager`.
 
+mod location;
+mod probe;
+mod s3;
+
 use std::{path::PathBuf, sync::Arc};
 
 use object_store::{ObjectStore, local::LocalFileSystem, path::Path};
@@ -12,6 +16,11 @@ use crate::{
     schema::Schema,
     storage::{self, LocalStore},
     table::Table,
+};
+
+pub use self::{
+    location::Location,
+    s3::{StoreOption, StoreOptions},
 };
 
 /// Suffix of a database's folder.
@@ -25,15 +34,49 @@ pub struct Catalog {
     /// Folder of the root when the store is this machine's file system: an object store has no
     /// empty folders, and a database without tables is one.
     folder: Option<PathBuf>,
+    /// What only a bucket has.
+    bucket: Option<InBucket>,
+}
+
+#[derive(Debug, Clone)]
+struct InBucket {
+    location: Location,
+    /// The same store, for calls that should not wait for it.
+    quick: Arc<dyn ObjectStore>,
 }
 
 impl Catalog {
+    /// A warehouse in a folder of this machine or on S3; nothing is read or written. Options are
+    /// those of Paimon's and Flink's catalogs (`s3.endpoint`, `s3.access-key`, …); what they don't
+    /// say comes from the environment (`AWS_…`).
+    ///
+    /// # Errors
+    /// [`Error::Location`] for options that cannot be; see also [`Catalog::local`].
+    pub fn open(location: &Location, options: &StoreOptions) -> Result<Self> {
+        match location {
+            Location::Folder(folder) => Self::local(folder),
+            Location::S3 { bucket, prefix } => {
+                let store = s3::open(bucket, options)?;
+                Ok(Self {
+                    store: store.patient,
+                    root: prefix.clone(),
+                    folder: None,
+                    bucket: Some(InBucket {
+                        location: location.clone(),
+                        quick: store.quick,
+                    }),
+                })
+            }
+        }
+    }
+
     /// A warehouse under `root` of a store; nothing is read or written.
     pub fn new(store: Arc<dyn ObjectStore>, root: Path) -> Self {
         Self {
             store,
             root,
             folder: None,
+            bucket: None,
         }
     }
 
@@ -60,15 +103,25 @@ impl Catalog {
             store: Arc::new(LocalStore(store)),
             root,
             folder: Some(folder),
+            bucket: None,
         })
     }
 
     /// Where the warehouse is, for messages.
     pub fn location(&self) -> String {
-        match &self.folder {
-            Some(folder) => folder.display().to_string(),
-            None => self.root.to_string(),
+        match (&self.folder, &self.bucket) {
+            (Some(folder), _) => folder.display().to_string(),
+            (None, Some(bucket)) => bucket.location.to_string(),
+            (None, None) => self.root.to_string(),
         }
+    }
+
+    /// The store for calls that somebody waits for: one that cannot be reached is given up after
+    /// seconds. Same as [`Catalog::store`] unless in a bucket.
+    pub fn quick_store(&self) -> &Arc<dyn ObjectStore> {
+        self.bucket
+            .as_ref()
+            .map_or(&self.store, |bucket| &bucket.quick)
     }
 
     /// The store of the warehouse.
@@ -164,31 +217,17 @@ impl Catalog {
     /// commit rests. One small object is made and deleted.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] when the store ignores the condition, [`Error::Store`] when it can't
-    /// be written.
+    /// [`Error::Location`] when the store ignores the condition, or refuses the keys or the bucket;
+    /// [`Error::Store`] when it can't be written.
     pub async fn probe(&self) -> Result<()> {
-        let name = format!(".headwater-probe-{}", uuid::Uuid::new_v4());
         let folder = match &self.folder {
             // It is made later, in what the store begins at.
             Some(folder) if !folder.exists() => Path::default(),
             _ => self.root.clone(),
         };
-        let path = folder.join(name);
-        let store = self.store.as_ref();
-        let first = storage::create(store, &path, b"1".to_vec()).await?;
-        let second = storage::create(store, &path, b"2".to_vec()).await;
-        let content = storage::get(store, &path).await;
-        storage::delete(store, &path).await?;
-        let kept = content?.is_some_and(|bytes| bytes.as_ref() == b"1");
-        if first && !second? && kept {
-            return Ok(());
-        }
-        let root = self.location();
-        Err(Error::Unsupported(format!(
-            "the store of warehouse '{root}' does not honour conditional puts (create only if \
-             absent): two writers could overwrite each other's commits. Use a store or a version of \
-             it that does"
-        )))
+        probe::probe(self.quick_store().as_ref(), &folder)
+            .await
+            .map_err(|error| probe::explained(&self.location(), error))
     }
 
     fn database_path(&self, database: &str) -> Result<Path> {
@@ -278,8 +317,18 @@ impl Table {
         if storage::create(self.store().as_ref(), &path, bytes.clone()).await? {
             return Ok(true);
         }
-        let found = storage::get(self.store().as_ref(), &path).await?;
-        Ok(found.is_some_and(|found| found.as_ref() == bytes))
+        match storage::get(self.store().as_ref(), &path).await? {
+            Some(found) => Ok(found.as_ref() == bytes),
+            // S3 also says "conflict" when another create is under way, which may yet fail.
+            None => Err(Error::store(
+                "cannot create",
+                &path,
+                object_store::Error::Generic {
+                    store: "ObjectStore",
+                    source: "another is creating it, or has deleted it just now".into(),
+                },
+            )),
+        }
     }
 
     /// The same table at its newest schema.

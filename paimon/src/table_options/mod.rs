@@ -24,25 +24,12 @@ use crate::{
 };
 
 /// Options with the values that are fine, and why others are not.
-const FINE: [(&str, &[&str], &str); 18] = [
-    (
-        "merge-engine",
-        &["deduplicate"],
-        "of rows with one key the last one counts, nothing else",
-    ),
-    (
-        "changelog-producer",
-        // The other two are made by compactions.
-        &["none", "lookup", "full-compaction"],
-        "no changelog files are written, so that who streams the table would miss every change",
-    ),
+const FINE: [(&str, &[&str], &str); 14] = [
     (
         "deletion-vectors.enabled",
         &["false"],
         "readers would not see new rows before someone compacts the table",
     ),
-    ("ignore-delete", &["false"], DELETES),
-    ("deduplicate.ignore-delete", &["false"], DELETES),
     ("file.format", &["parquet"], "data files are Parquet"),
     ("manifest.format", &["avro"], "manifests are Avro"),
     ("bucket-function.type", &["default"], BUCKETS),
@@ -59,12 +46,7 @@ const FINE: [(&str, &[&str], &str); 18] = [
 ];
 
 /// Options that must not be set at all.
-const REFUSED: [(&str, &str); 19] = [
-    ("sequence.field", SEQUENCE),
-    (
-        "rowkind.field",
-        "each row says itself whether it is a delete",
-    ),
+const REFUSED: [(&str, &str); 17] = [
     ("file.format.per.level", "data files are Parquet"),
     ("file.compression.per.level", NOT_YET),
     ("data-file.path-directory", ELSEWHERE),
@@ -84,7 +66,6 @@ const REFUSED: [(&str, &str); 19] = [
     ("pk-full-text.index.columns", INDEX),
 ];
 
-const DELETES: &str = "deleted rows would stay";
 const BUCKETS: &str = "rows are placed by the default function";
 const ELSEWHERE: &str = "data files stand in the table's own folder";
 const DEFAULTS: &str = "NULL is written as NULL, not as another value";
@@ -228,7 +209,11 @@ impl Schema {
                 field.name, field.data_type
             )
         }));
-        let unreadable = [TableOptions::of(self).err(), StatsPlan::new(self).err()];
+        let unreadable = [
+            TableOptions::of(self).err(),
+            StatsPlan::new(self).err(),
+            crate::merge::check(self).err(),
+        ];
         found.extend(unreadable.into_iter().flatten().map(|error| match error {
             Error::Unsupported(text) => text,
             error => error.to_string(),
