@@ -83,6 +83,11 @@ impl Case {
         self.of("vectors") != "off" || self.of("engine") == "first-row"
     }
 
+    /// Writers look up what was there before.
+    pub fn looks_up(&self) -> bool {
+        self.is_lazy() || self.of("changelog") == "lookup"
+    }
+
     pub fn takes_deletes(&self) -> bool {
         self.has_key() && self.of("engine") == "deduplicate"
     }

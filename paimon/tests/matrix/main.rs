@@ -14,6 +14,7 @@
 #![allow(dead_code, reason = "the support is shared by several test programs")]
 
 mod case;
+mod python;
 mod run;
 #[path = "../support/mod.rs"]
 mod support;
@@ -32,7 +33,7 @@ const THREADS: usize = 6;
 #[test]
 fn tables_are_the_same_for_both_engines() {
     let seed = env_number("SEED", 1);
-    let cases = case::cases(seed, env_number("CASES", 20) as usize);
+    let cases = case::cases(seed, env_number("CASES", 10) as usize);
     println!("{} cases, SEED={seed}", cases.len());
     let only = env_number("ONLY", u64::MAX) as usize;
     let folder = tempfile::tempdir().unwrap();
@@ -65,7 +66,8 @@ fn tables_are_the_same_for_both_engines() {
         }
     });
     let unexpected = tally.report();
-    let failures = failures.into_inner().unwrap();
+    let mut failures = failures.into_inner().unwrap();
+    failures.extend(python::look(folder.path(), &outcomes.into_inner().unwrap()));
     for failure in &failures {
         println!("FAILED {failure}\n");
     }

@@ -102,6 +102,17 @@ pub enum Alter {
 }
 
 impl Alter {
+    /// Makes a row of the definition before the change one of the definition after it.
+    pub fn apply(&self, before: &Definition, row: &mut Vec<Value>) {
+        match self {
+            Self::Add(..) => row.push(Value::Null),
+            Self::Drop(name) => {
+                row.remove(before.position(name));
+            }
+            Self::Rename(..) | Self::Widen(..) => {}
+        }
+    }
+
     /// Words of the Java oracle's verb.
     pub fn words(&self) -> Vec<String> {
         match self {
@@ -166,31 +177,22 @@ impl Model {
     }
 
     pub fn alter(&mut self, change: &Alter) {
-        let definition = &mut self.definition;
+        let definition = self.definition.clone();
+        for row in self.rows.values_mut() {
+            change.apply(&definition, row);
+        }
+        let columns = &mut self.definition.columns;
         match change {
-            Alter::Add(name, kind) => {
-                definition.columns.push(Column {
-                    name: name.clone(),
-                    kind: kind.clone(),
-                    nullable: true,
-                });
-                self.rows.values_mut().for_each(|row| row.push(Value::Null));
-            }
-            Alter::Drop(name) => {
-                let at = definition.position(name);
-                definition.columns.remove(at);
-                self.rows.values_mut().for_each(|row| {
-                    row.remove(at);
-                });
-            }
+            Alter::Add(name, kind) => columns.push(Column {
+                name: name.clone(),
+                kind: kind.clone(),
+                nullable: true,
+            }),
+            Alter::Drop(name) => columns.retain(|column| column.name != *name),
             Alter::Rename(name, new) => {
-                let at = definition.position(name);
-                definition.columns[at].name.clone_from(new);
+                columns[definition.position(name)].name.clone_from(new);
             }
-            Alter::Widen(name, kind) => {
-                let at = definition.position(name);
-                definition.columns[at].kind = kind.clone();
-            }
+            Alter::Widen(name, kind) => columns[definition.position(name)].kind = kind.clone(),
         }
     }
 
@@ -200,11 +202,6 @@ impl Model {
         let mut lines: Vec<String> = rows.map(|row| self.definition.line(row)).collect();
         lines.sort();
         lines
-    }
-
-    /// A row that is there.
-    pub fn row(&self, at: usize) -> Option<&Vec<Value>> {
-        self.rows.values().nth(at.checked_rem(self.rows.len())?)
     }
 }
 

@@ -5,13 +5,14 @@ use std::{collections::BTreeMap, sync::Arc};
 use arrow_array::RecordBatch;
 use futures::TryStreamExt;
 use headwater_paimon::{
-    Catalog, ColumnPlace, CommitMessage, CommitOutcome, CommitRequest, DataField, DataType, Error,
-    PaimonSnapshot, Result, Schema, Table, TableCommitter, WriteBuffer, WriteSettings,
+    Catalog, CommitMessage, CommitOutcome, CommitRequest, DataField, DataType, Error,
+    OrphanRequest, PaimonSnapshot, Result, Retention, Schema, SchemaChange, SnapshotRef, Table,
+    TableCommitter, TagRequest, WriteBuffer, WriteSettings,
 };
 
 use super::{
     model::{Alter, Change, Column, Definition},
-    value::{Value, array},
+    value::{Type, Value, array},
 };
 
 /// Why this crate does not do it, when the error says that it is the crate's limit.
@@ -26,13 +27,16 @@ pub fn refusal(error: &Error) -> Option<String> {
     }
 }
 
+fn data_type(kind: &Type) -> Result<DataType> {
+    let (data_type, _) = DataType::from_json(&kind.json()).map_err(Error::Unsupported)?;
+    Ok(data_type)
+}
+
 fn field(id: i32, column: &Column) -> Result<DataField> {
-    let text = column.kind.to_string();
-    let data_type: DataType = text.parse().map_err(Error::Unsupported)?;
     Ok(DataField {
         id,
         name: column.name.clone(),
-        data_type,
+        data_type: data_type(&column.kind)?,
         nullable: column.nullable,
         description: None,
         default_value: None,
@@ -125,17 +129,17 @@ impl Ours {
         Ok(())
     }
 
-    /// Canonical lines of the newest snapshot or of that one, sorted.
+    /// Canonical lines, sorted.
     pub async fn read(
         &self,
         name: &str,
         definition: &Definition,
-        snapshot: Option<i64>,
+        moment: &SnapshotRef,
     ) -> Result<Vec<String>> {
         let table = self.table(name).await?;
-        let found: Option<PaimonSnapshot> = match snapshot {
-            None => table.latest_snapshot().await?,
-            Some(id) => table.snapshot(id).await?,
+        let found: Option<PaimonSnapshot> = match moment {
+            SnapshotRef::Latest => table.latest_snapshot().await?,
+            moment => Some(table.snapshot_at(moment).await?),
         };
         let Some(found) = found else {
             return Ok(Vec::new());
@@ -166,29 +170,66 @@ impl Ours {
 
     pub async fn alter(&self, name: &str, change: &Alter) -> Result<()> {
         let table = self.table(name).await?;
-        let Alter::Add(column, kind) = change else {
-            let verb = change.words().swap_remove(0);
-            return Err(Error::Unsupported(format!("a schema change: {verb}")));
+        let path: &[&str] = &[match change {
+            Alter::Add(column, _) | Alter::Drop(column) => column,
+            Alter::Rename(column, _) | Alter::Widen(column, _) => column,
+        }];
+        let change = match change {
+            Alter::Add(_, kind) => SchemaChange::AddColumn {
+                path,
+                data_type: data_type(kind)?,
+                description: None,
+                place: None,
+            },
+            Alter::Drop(_) => SchemaChange::DropColumn { path },
+            Alter::Rename(_, name) => SchemaChange::RenameColumn { path, name },
+            Alter::Widen(_, kind) => SchemaChange::UpdateColumnType {
+                path,
+                data_type: data_type(kind)?,
+            },
         };
-        let column = Column {
-            name: column.clone(),
-            kind: kind.clone(),
-            nullable: true,
-        };
-        table
-            .add_columns(&[(field(0, &column)?, ColumnPlace::Last)])
-            .await?;
+        table.alter(&[change]).await?;
         Ok(())
     }
 
-    pub async fn expire(&self, name: &str, _retain: usize) -> Result<()> {
-        self.table(name).await?;
-        Err(Error::Unsupported("snapshot expiry".into()))
+    /// Leaves the newest snapshots.
+    pub async fn expire(&self, name: &str, retain: i64) -> Result<()> {
+        let table = self.table(name).await?;
+        let retention = Retention::of(table.schema())?.keep(retain);
+        table.expire_snapshots(&retention).await?;
+        Ok(())
     }
 
-    pub async fn tag(&self, name: &str, _tag: &str) -> Result<()> {
-        self.table(name).await?;
-        Err(Error::Unsupported("tags".into()))
+    /// Tags the newest snapshot.
+    pub async fn tag(&self, name: &str, tag: &str) -> Result<()> {
+        let table = self.table(name).await?;
+        table.create_tag(tag, &TagRequest::default()).await?;
+        Ok(())
+    }
+
+    pub async fn rollback_to_tag(&self, name: &str, tag: &str) -> Result<()> {
+        self.table(name).await?.rollback_to_tag(tag).await
+    }
+
+    pub async fn delete_tag(&self, name: &str, tag: &str) -> Result<()> {
+        self.table(name).await?.delete_tag(tag).await?;
+        Ok(())
+    }
+
+    /// Deletes what nothing refers to, however young it is: nobody else may be writing. The names.
+    pub async fn orphans(&self, name: &str, delete: bool) -> Result<Vec<String>> {
+        let now = std::time::SystemTime::now();
+        let now = now
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap()
+            .as_millis();
+        let request = OrphanRequest {
+            older_than_ms: Some(now as i64),
+            force: true,
+            delete,
+        };
+        let found = self.table(name).await?.clean_orphans(&request).await?;
+        Ok(found.files.into_iter().map(|file| file.path).collect())
     }
 
     pub async fn newest_snapshot(&self, name: &str) -> Result<Option<i64>> {

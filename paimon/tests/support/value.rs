@@ -10,6 +10,7 @@ use arrow_array::{
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType as ArrowType, TimeUnit};
 use rand::{Rng, rngs::StdRng};
+use serde_json::{Value as Json, json};
 
 /// A column's type.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +33,26 @@ pub enum Type {
     Array(Box<Type>),
     Map(Box<Type>, Box<Type>),
     Row(Vec<(&'static str, Type)>),
+}
+
+impl Type {
+    /// As schema files have it.
+    pub fn json(&self) -> Json {
+        match self {
+            Self::Array(item) => json!({"type": "ARRAY", "element": item.json()}),
+            Self::Map(key, value) => {
+                json!({"type": "MAP", "key": key.json(), "value": value.json()})
+            }
+            Self::Row(fields) => {
+                let fields = (0..).zip(fields);
+                let fields: Vec<Json> = fields
+                    .map(|(id, (name, kind))| json!({"id": id, "name": name, "type": kind.json()}))
+                    .collect();
+                json!({"type": "ROW", "fields": fields})
+            }
+            plain => json!(plain.to_string()),
+        }
+    }
 }
 
 /// As SQL.
