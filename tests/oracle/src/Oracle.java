@@ -4,8 +4,11 @@ import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.util.*;
 import java.util.concurrent.Executors;
+import org.apache.paimon.catalog.CatalogContext;
+import org.apache.paimon.fs.FileIO;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.local.LocalFileIO;
+import org.apache.paimon.options.Options;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.DeserializationFeature;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
@@ -26,6 +29,7 @@ public final class Oracle {
         final List<String> words = new ArrayList<>();
         final Map<String, String> options = new HashMap<>();
         final Map<String, String> table = new HashMap<>();
+        final Map<String, String> store = new HashMap<>();
         final BufferedReader in;
         final Sink<String> out;
 
@@ -40,6 +44,7 @@ public final class Oracle {
                 }
                 String name = arg.substring(2), value = SWITCHES.contains(name) ? "" : it.next();
                 if (name.equals("opt")) table.put(value.split("=", 2)[0], value.split("=", 2)[1]);
+                else if (name.equals("conf")) store.put(value.split("=", 2)[0], value.split("=", 2)[1]);
                 else options.put(name, value);
             }
         }
@@ -52,10 +57,15 @@ public final class Oracle {
             return has(name) ? Long.valueOf(options.get(name)) : null;
         }
 
-        FileStoreTable table() {
+        FileIO files(Path path) throws IOException {
+            return store.isEmpty() ? LocalFileIO.create() : FileIO.get(path, CatalogContext.create(Options.fromMap(store)));
+        }
+
+        FileStoreTable table() throws IOException {
             String[] name = words.get(1).split("\\.", 2);
             if (has("snapshot")) table.put("scan.snapshot-id", options.get("snapshot"));
-            return FileStoreTableFactory.create(LocalFileIO.create(), new Path(new Path(words.get(0), name[0] + ".db"), name[1])).copy(table);
+            Path path = new Path(new Path(words.get(0), name[0] + ".db"), name[1]);
+            return FileStoreTableFactory.create(files(path), path).copy(table);
         }
     }
 
