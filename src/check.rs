@@ -17,9 +17,12 @@ pub async fn check(job: &Job) -> Vec<Check> {
     let reached = checks
         .first()
         .is_some_and(|connection| connection.status != CheckStatus::Failed);
-    checks.push(warehouse(job).await);
+    let lake = warehouse(job).await;
+    // A bucket that is away would be waited for, table by table.
+    let away = job.catalog.is_in_bucket() && lake.status == CheckStatus::Failed;
+    checks.push(lake);
     checks.push(state(job).await);
-    if reached {
+    if reached && !away {
         checks.extend(targets(job).await);
     }
     checks
@@ -65,12 +68,18 @@ async fn warehouse(job: &Job) -> Check {
     let place = job.catalog.location();
     outcome(
         "warehouse",
-        job.catalog
-            .probe()
-            .await
-            .map_err(|error| JobError::Definite(format!("{place}: {error}"))),
+        job.catalog.probe().await.map_err(|error| match error {
+            // It says the place.
+            error @ headwater_paimon::Error::Location { .. } => {
+                JobError::Definite(error.to_string())
+            }
+            error => JobError::Definite(format!("{place}: {error}")),
+        }),
         &format!("{place}: writable, and honours conditional puts"),
-        "Make the folder writable for this user; the store must support put-if-absent",
+        match job.catalog.is_in_bucket() {
+            true => "See the message; endpoint, keys and region are catalog.properties.s3.*",
+            false => "Make the folder writable for this user; the store must support put-if-absent",
+        },
     )
 }
 

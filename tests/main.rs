@@ -15,6 +15,7 @@ mod consistent_cut;
 mod exactness;
 mod hazards;
 mod lake_tables;
+mod s3;
 mod schema_changes;
 mod self_check;
 mod startup;

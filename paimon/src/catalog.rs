@@ -129,6 +129,11 @@ impl Catalog {
         &self.store
     }
 
+    /// Whether the warehouse is in a bucket, and not in a folder of this machine.
+    pub fn is_in_bucket(&self) -> bool {
+        self.bucket.is_some()
+    }
+
     /// Folder of the warehouse in the store.
     pub fn root(&self) -> &Path {
         &self.root

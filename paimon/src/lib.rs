@@ -60,13 +60,11 @@ pub use data_type::{DataField, DataType, Element};
 pub use error::{Error, Result};
 pub use index::DeletionVector;
 pub use index_manifest::IndexFileMeta;
-pub use maintain::{Expired, OrphanRequest, Orphans, Retention, SnapshotRef, Tag, TagRequest};
-pub use read::{ChangeBatch, Predicate, Split, TableChanges, TableRead};
 pub use maintain::{
     AutoTagger, CheckReport, CheckRequest, Expired, OrphanRequest, Orphans, PartitionExpiry,
     Retention, SnapshotRef, Tag, TagRequest,
 };
-pub use read::Split;
+pub use read::{ChangeBatch, Predicate, Split, TableChanges, TableRead};
 pub use schema::Schema;
 pub use snapshot::{CommitKind, PaimonSnapshot};
 pub use table::Table;

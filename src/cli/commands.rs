@@ -21,6 +21,14 @@ use crate::{
 /// `headwater run`.
 pub(super) fn run(args: &JobArgs, screen: Option<Screen>) -> ExitCode {
     with_job(&args.job, make_folders, async |job| {
+        // What is wrong with a bucket is told better by a try than by the first read. One that is
+        // away may be back in a moment.
+        if job.catalog.is_in_bucket()
+            && let Err(error) = job.catalog.probe().await
+            && !error.is_transient()
+        {
+            return told(&job, &error.into());
+        }
         // Another instance explains most of what the checks would find.
         if let Err(error) = job.wait_free().await {
             return told(&job, &error);

@@ -113,7 +113,7 @@ proptest::proptest! {
         drop(value::integer(&text, 0, 10));
         drop(text::partition_keys(&text));
         drop(text::server_id(&text));
-        drop(text::folder(&text));
+        drop(text::location(&text));
         drop(text::check_tables(&text));
         drop(text::schema_change(&text));
         drop(expand::expand(&text, &Fixed::default()));

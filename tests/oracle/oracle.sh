@@ -23,7 +23,8 @@
 #   oracle.sh serve PORT         the same verbs by HTTP (Oracle.java); 0 chooses a port; prints it; ends with its input
 #   oracle.sh build              only compile
 #
-# --opt KEY=VALUE is a table option for this call. ORACLE_TRACE=1 prints stack traces. Exit codes: 0, 1 found
+# --opt KEY=VALUE is a table option for this call. --conf KEY=VALUE is one of the store, for WAREHOUSE s3://… (s3.endpoint,
+# s3.access-key, …; not for serve and create). ORACLE_TRACE=1 prints stack traces. Exit codes: 0, 1 found
 # something, 2 failed. Needs a JDK of at least 11 and Maven; installs them when it may (root, apt). The build is kept
 # in HEADWATER_CACHE (.cache in the tree).
 set -euo pipefail
@@ -31,6 +32,11 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=$(realpath -m "${HEADWATER_CACHE:-$here/../../.cache}")/oracle
 [[ $# -gt 0 ]] || { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
 
+profile=()
+if [[ " $* " == *" s3://"* ]]; then # the jar for S3 is large
+  build+=-s3
+  profile=(-Ps3)
+fi
 sum=$(cat "$here/pom.xml" "$here"/src/*.java | cksum)
 compile() {
   if ! command -v javac >/dev/null || ! command -v mvn >/dev/null || ! command -v jar >/dev/null; then
@@ -39,7 +45,7 @@ compile() {
   mkdir -p "$build"
   if ! cmp -s "$here/pom.xml" "$build/pom.xml"; then
     rm -rf "$build/lib"
-    mvn -q -B -f "$here/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$build/lib" >&2
+    mvn -q -B "${profile[@]}" -f "$here/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$build/lib" >&2
     cp "$here/pom.xml" "$build/pom.xml"
   fi
   rm -rf "$build/classes" "$build/classes.jsa"

@@ -4,8 +4,11 @@ import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
 import java.util.*;
 import java.util.concurrent.Executors;
+import org.apache.paimon.catalog.CatalogContext;
+import org.apache.paimon.fs.FileIO;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.local.LocalFileIO;
+import org.apache.paimon.options.Options;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.DeserializationFeature;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
@@ -30,6 +33,7 @@ public final class Oracle {
         final Map<String, String> where = new LinkedHashMap<>();
         /** The partition of --overwrite; empty for `*`, all of them. */
         Map<String, String> overwrite;
+        final Map<String, String> store = new HashMap<>();
         final BufferedReader in;
         final Sink<String> out;
 
@@ -46,6 +50,7 @@ public final class Oracle {
                 String[] pair = value.split("=", 2);
                 switch (name) {
                     case "opt": table.put(pair[0], pair[1]); break;
+                    case "conf": store.put(pair[0], pair[1]); break;
                     case "where": where.put(pair[0], pair[1]); break;
                     case "overwrite":
                         if (overwrite == null) overwrite = new HashMap<>();
@@ -65,11 +70,16 @@ public final class Oracle {
             return has(name) ? Long.valueOf(options.get(name)) : null;
         }
 
-        FileStoreTable table() {
+        FileIO files(Path path) throws IOException {
+            return store.isEmpty() ? LocalFileIO.create() : FileIO.get(path, CatalogContext.create(Options.fromMap(store)));
+        }
+
+        FileStoreTable table() throws IOException {
             String[] name = words.get(1).split("\\.", 2);
             if (has("snapshot")) table.put("scan.snapshot-id", options.get("snapshot"));
             if (has("tag")) table.put("scan.tag-name", options.get("tag"));
-            return FileStoreTableFactory.create(LocalFileIO.create(), new Path(new Path(words.get(0), name[0] + ".db"), name[1])).copy(table);
+            Path path = new Path(new Path(words.get(0), name[0] + ".db"), name[1]);
+            return FileStoreTableFactory.create(files(path), path).copy(table);
         }
     }
 
