@@ -42,7 +42,7 @@ pub mod snapshot;
 pub mod stats;
 mod storage;
 pub mod table;
-mod table_options;
+pub mod table_options;
 pub mod write_buffer;
 
 pub use bulk::BulkWriter;
@@ -56,4 +56,5 @@ pub use read::Split;
 pub use schema::Schema;
 pub use snapshot::{CommitKind, PaimonSnapshot};
 pub use table::Table;
+pub use table_options::TableOptions;
 pub use write_buffer::{WriteBuffer, WriteSettings};

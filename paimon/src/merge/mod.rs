@@ -2,9 +2,22 @@
 //!
 //! Whoever merges (the sort buffer, a compaction, a reader) brings rows in order, whole groups at a
 //! time; a merge function makes one row, or none, of each group, column by column. Where rows come
-//! from and how they are ordered is not decided here.
+//! from is not decided here; [`order`] says which row of a key is the newer one.
+//!
+//! Source: `org.apache.paimon.mergetree.compact`: `MergeFunction` and its implementations, behind
+//! `ReducerMergeFunctionWrapper`, under which a key that has one row keeps that row as it is.
 
-use crate::{data_file::KeyValueBatch, error::Result};
+use std::sync::Arc;
+
+use crate::{
+    data_file::KeyValueBatch,
+    error::{Error, Result},
+    schema::Schema,
+};
+
+mod options;
+pub(crate) mod order;
+mod pick;
 
 /// Rows of one key each, one group behind the other.
 ///
@@ -18,10 +31,30 @@ pub(crate) struct Groups<'a> {
     pub(crate) ends: &'a [usize],
 }
 
+impl Groups<'_> {
+    /// The rows of each group. Ends that do not ascend or pass the last row give empty groups.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+        let rows = self.rows.rows();
+        let mut start = 0;
+        self.ends.iter().map(move |end| {
+            let end = (*end).min(rows);
+            let range = start.min(end)..end;
+            start = end;
+            range
+        })
+    }
+
+    /// Whether each group is one row: then nothing is to be merged.
+    pub(crate) fn are_single(&self) -> bool {
+        self.ends.len() == self.rows.rows()
+    }
+}
+
 /// Makes one row of the rows of a key.
 pub(crate) trait MergeFunction: Send + Sync + std::fmt::Debug {
     /// One row a group at most, in order, deletes included: whether a delete may be dropped is the
-    /// caller's to decide. Second: for each row that comes out, the number of its group.
+    /// caller's to decide. Second: for each row that comes out, the number of its group. A group of
+    /// one row comes out as it is, whatever its kind.
     fn merge(&self, groups: &Groups<'_>) -> Result<(KeyValueBatch, Vec<usize>)>;
 
     /// True when the last row of a group is all that counts and comes out as it is: then callers
@@ -29,4 +62,20 @@ pub(crate) trait MergeFunction: Send + Sync + std::fmt::Debug {
     fn takes_the_last(&self) -> bool {
         false
     }
+}
+
+/// The merge function that a table's options ask for (`merge-engine` and what belongs to it).
+///
+/// # Errors
+/// [`Error::Unsupported`] for an engine, a function or a combination that does not exist.
+pub(crate) fn function(schema: &Schema) -> Result<Arc<dyn MergeFunction>> {
+    let options = options::Options::of(schema);
+    let ignore_delete = options.ignore_delete()?;
+    Ok(match options.engine()? {
+        options::Engine::Deduplicate => Arc::new(pick::Deduplicate { ignore_delete }),
+        options::Engine::FirstRow => Arc::new(pick::FirstRow { ignore_delete }),
+        engine => {
+            return Err(Error::Unsupported(format!("merge engine {engine:?}")));
+        }
+    })
 }

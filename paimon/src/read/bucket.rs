@@ -1,21 +1,26 @@
 //! Reads one bucket, section by section, in key order.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
-use arrow_array::{BooleanArray, Int8Array, RecordBatch, cast::AsArray, types::Int8Type};
+use arrow_array::{
+    BooleanArray, Int8Array, RecordBatch, RecordBatchOptions, cast::AsArray, types::Int8Type,
+};
+use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 
 use crate::{
+    data_file::KeyValueBatch,
     data_type::{DataField, DataType},
     error::{Error, Result},
+    merge::{Groups, MergeFunction},
     table::Table,
 };
 
 use super::{
     Split,
     file::{FileOpener, FileStream, KIND, Wanted},
-    merge::Merge,
+    merge::SortedMerge,
     section::{Section, sections},
 };
 
@@ -56,6 +61,7 @@ impl Table {
         let reader = BucketReader {
             opener: FileOpener::new(self.clone(), split.partition.clone(), split.bucket),
             sections: sections(&types, &split.files)?,
+            schema: Wanted::new(fields.clone(), &[]).schema().clone(),
             fields,
             keys,
             open: None,
@@ -74,6 +80,7 @@ struct BucketReader {
     sections: VecDeque<Section>,
     /// What is handed on.
     fields: Vec<DataField>,
+    schema: SchemaRef,
     keys: Vec<DataField>,
     open: Option<OpenSection>,
 }
@@ -82,7 +89,7 @@ enum OpenSection {
     Plain(FileStream),
     /// With the column of kinds at the end.
     WithKinds(FileStream),
-    Merge(Box<Merge>),
+    Merge(Box<SortedMerge>),
 }
 
 impl BucketReader {
@@ -101,7 +108,10 @@ impl BucketReader {
                     Some(batch) => Some(without_deletes(&batch)?),
                     None => None,
                 },
-                Some(OpenSection::Merge(merge)) => merge.next(&mut self.opener).await?,
+                Some(OpenSection::Merge(merge)) => match merge.next().await? {
+                    Some(merged) => Some(values(&self.schema, merged.rows)?),
+                    None => None,
+                },
             };
             match batch {
                 Some(batch) if batch.num_rows() == 0 => {}
@@ -117,7 +127,14 @@ impl BucketReader {
             _ => None,
         };
         let Some(file) = single else {
-            let merge = Merge::open(section, &self.fields, &self.keys, &mut self.opener).await?;
+            let merge = SortedMerge::open(
+                self.opener.clone(),
+                section,
+                &self.fields,
+                &self.keys,
+                Arc::new(LastRow),
+            );
+            let merge = merge.await?.dropping_deletes();
             return Ok(OpenSection::Merge(Box::new(merge)));
         };
         if file.meta.delete_row_count == Some(0) {
@@ -128,6 +145,32 @@ impl BucketReader {
         let wanted = Wanted::new(self.fields.clone(), &[KIND]);
         let stream = self.opener.open(&file.meta, &wanted, BATCH_ROWS).await?;
         Ok(OpenSection::WithKinds(stream))
+    }
+}
+
+/// The columns of merged rows, as a batch.
+fn values(schema: &SchemaRef, rows: KeyValueBatch) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.rows()));
+    Ok(RecordBatch::try_new_with_options(
+        schema.clone(),
+        rows.columns,
+        &options,
+    )?)
+}
+
+/// Of each key the newest row.
+#[derive(Debug)]
+struct LastRow;
+
+impl MergeFunction for LastRow {
+    fn merge(&self, _: &Groups<'_>) -> Result<(KeyValueBatch, Vec<usize>)> {
+        Err(Error::Internal(
+            "the last row of a group is taken as it is".into(),
+        ))
+    }
+
+    fn takes_the_last(&self) -> bool {
+        true
     }
 }
 

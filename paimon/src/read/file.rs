@@ -1,6 +1,10 @@
 //! Opens one data file and hands on batches of the wanted columns.
 
-use std::{collections::HashMap, ops::Range, sync::Arc};
+use std::{
+    collections::HashMap,
+    ops::Range,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema as ArrowSchema, SchemaRef};
@@ -27,32 +31,34 @@ use crate::{
 use super::bind::{Origin, bind};
 
 /// Name of the column with each row's sequence number.
-pub(super) const SEQUENCE: &str = "_SEQUENCE_NUMBER";
+pub(crate) const SEQUENCE: &str = "_SEQUENCE_NUMBER";
 /// Name of the column with each row's kind: 0 insert, 1 update before, 2 update after, 3 delete.
-pub(super) const KIND: &str = "_VALUE_KIND";
+pub(crate) const KIND: &str = "_VALUE_KIND";
 
-pub(super) type FileStream = BoxStream<'static, Result<RecordBatch>>;
+/// Batches of one file.
+pub(crate) type FileStream = BoxStream<'static, Result<RecordBatch>>;
 
-/// Opens the files of one bucket.
-#[derive(Debug)]
-pub(super) struct FileOpener {
+/// Opens the files of one bucket. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct FileOpener {
     table: Table,
     partition: Vec<u8>,
     bucket: i32,
     /// Schemas of files, by id.
-    schemas: HashMap<i64, Arc<Schema>>,
+    schemas: Arc<Mutex<HashMap<i64, Arc<Schema>>>>,
 }
 
-/// Columns to read: fields of the table, then system columns.
+/// Columns to read: fields of the table, found in files by their id, then system columns.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     fields: Vec<DataField>,
     system: &'static [&'static str],
     schema: SchemaRef,
 }
 
 impl Wanted {
-    pub(super) fn new(fields: Vec<DataField>, system: &'static [&'static str]) -> Self {
+    /// These fields, then these of [`SEQUENCE`] and [`KIND`].
+    pub(crate) fn new(fields: Vec<DataField>, system: &'static [&'static str]) -> Self {
         let plain = fields
             .iter()
             .map(|field| Field::new(&field.name, field.data_type.arrow(), field.nullable));
@@ -70,6 +76,11 @@ impl Wanted {
             system,
             schema,
         }
+    }
+
+    /// Arrow schema of the batches.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
     }
 
     /// Where each column stands in a file of this schema that has these columns.
@@ -90,27 +101,35 @@ impl Wanted {
 }
 
 impl FileOpener {
-    pub(super) fn new(table: Table, partition: Vec<u8>, bucket: i32) -> Self {
+    /// For a bucket of a table: columns come in the types of the table's schema. `partition` is a
+    /// serialized BinaryRow (with the arity prefix).
+    pub(crate) fn new(table: Table, partition: Vec<u8>, bucket: i32) -> Self {
         Self {
             table,
             partition,
             bucket,
-            schemas: HashMap::new(),
+            schemas: Arc::default(),
         }
     }
 
-    async fn schema(&mut self, id: i64) -> Result<Arc<Schema>> {
-        if let Some(schema) = self.schemas.get(&id) {
+    /// The table, at the schema that is read.
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    async fn schema(&self, id: i64) -> Result<Arc<Schema>> {
+        let known = || self.schemas.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(schema) = known().get(&id) {
             return Ok(schema.clone());
         }
         let schema = self.table.schema_of(id).await?;
-        self.schemas.insert(id, schema.clone());
+        known().insert(id, schema.clone());
         Ok(schema)
     }
 
-    /// Batches of up to `batch_rows` rows.
-    pub(super) async fn open(
-        &mut self,
+    /// Batches of up to `batch_rows` rows, in the order of the file.
+    pub(crate) async fn open(
+        &self,
         meta: &DataFileMeta,
         wanted: &Wanted,
         batch_rows: usize,

@@ -10,6 +10,7 @@ mod bind;
 mod bucket;
 mod file;
 mod merge;
+mod run;
 mod section;
 
 use std::collections::HashMap;
@@ -22,6 +23,13 @@ use crate::{
 };
 
 pub use self::bucket::BatchStream;
+#[expect(unused_imports, reason = "compaction is about to use them")]
+pub(crate) use self::{
+    file::{FileOpener, FileStream, KIND, SEQUENCE, Wanted},
+    merge::{KeyGroups, Merged, SortedMerge},
+    run::RowSource,
+    section::{OrderedFile, Section, SortedRun, sections},
+};
 
 /// The files of a snapshot in one bucket.
 #[derive(Debug, Clone)]
