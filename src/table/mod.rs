@@ -1,0 +1,103 @@
+//! What `headwater table` does, a verb a file: each looks at a table of a warehouse or changes it,
+//! and gives an [`Answer`] that can be printed for people or as JSON. Whose tables they are does
+//! not matter. The format itself is the business of `headwater-paimon`.
+
+mod condition;
+mod files;
+mod info;
+mod list;
+mod read;
+mod rows;
+
+use std::{collections::BTreeMap, io::Write, str::FromStr};
+
+use headwater_paimon::{Catalog, PaimonSnapshot, Table};
+use serde::Serialize;
+
+use crate::{
+    cli::table::At,
+    error::{JobError, Result},
+};
+
+pub use self::{files::files, info::info, list::list, read::read};
+
+/// Where a warehouse is and how to get there.
+#[derive(Debug, Clone)]
+pub struct Location {
+    /// Folder or URL.
+    pub warehouse: String,
+    /// Options of the store, as `catalog.properties.*` spell them.
+    pub options: BTreeMap<String, String>,
+}
+
+/// `database.table`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableName {
+    database: String,
+    table: String,
+}
+
+impl FromStr for TableName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('.') {
+            Some((database, table)) if !database.is_empty() && !table.is_empty() => Ok(Self {
+                database: database.to_owned(),
+                table: table.to_owned(),
+            }),
+            _ => Err("write it as DATABASE.TABLE".to_owned()),
+        }
+    }
+}
+
+/// What a verb found or did.
+pub trait Answer: Serialize {
+    /// For people, with a line end.
+    fn to_text(&self) -> String;
+
+    /// False when something is wrong with the table: the exit code says so.
+    fn is_good(&self) -> bool {
+        true
+    }
+}
+
+/// Prints; a reader that has seen enough may close the pipe.
+pub fn print(text: &str) {
+    drop(std::io::stdout().lock().write_all(text.as_bytes()));
+}
+
+fn catalog(location: &Location) -> Result<Catalog> {
+    Ok(Catalog::open(&location.warehouse, &location.options)?)
+}
+
+/// Opens a table; one that isn't there is an error that says what is.
+async fn open(location: &Location, name: &TableName) -> Result<Table> {
+    let catalog = catalog(location)?;
+    match catalog.table(&name.database, &name.table).await? {
+        Some(table) => Ok(table),
+        None => Err(JobError::Definite(format!(
+            "no table {}.{} in warehouse {}: headwater table list shows what there is",
+            name.database,
+            name.table,
+            catalog.location()
+        ))),
+    }
+}
+
+/// The snapshot that is meant; `None` when the table is empty and nothing special was asked for.
+async fn snapshot(table: &Table, at: &At) -> Result<Option<PaimonSnapshot>> {
+    let gone = |what: String| {
+        JobError::Definite(format!(
+            "table {}: {what}; headwater table info shows what there is",
+            table.name()
+        ))
+    };
+    if let Some(id) = at.snapshot {
+        return match table.snapshot(id).await? {
+            Some(snapshot) => Ok(Some(snapshot)),
+            None => Err(gone(format!("no snapshot {id}"))),
+        };
+    }
+    Ok(table.latest_snapshot().await?)
+}
