@@ -31,6 +31,7 @@ mod fixture;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod index_manifest;
+pub mod maintain;
 pub mod manifest;
 pub mod manifest_list;
 mod merge;
@@ -52,6 +53,7 @@ pub use data_file_meta::{CommitMessage, CompactIncrement, DataFileMeta, SimpleSt
 pub use data_type::{DataField, DataType};
 pub use error::{Error, Result};
 pub use index_manifest::IndexFileMeta;
+pub use maintain::{Expired, Retention, SnapshotRef, Tag, TagRequest};
 pub use read::Split;
 pub use schema::Schema;
 pub use snapshot::{CommitKind, PaimonSnapshot};
