@@ -1,12 +1,13 @@
 //! `headwater table`: its arguments, and the verb that each of them calls.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 use tracing::error;
 
 use super::{ExitCode, commands::on_runtime};
 use crate::{
+    config,
     error::JobError,
     table::{self, Answer, Location, TableName},
 };
@@ -25,6 +26,84 @@ pub enum TableCommand {
         headwater table read /lake shop.orders --where \"status = 'open' and id > 7\" --limit 20\n  \
         headwater table read /lake shop.orders --tag eod-2026-11-30 --format csv")]
     Read(ReadArgs),
+    /// Expire old snapshots and tags, and delete the files that only they need.
+    Expire(ExpireArgs),
+    /// Tags: snapshots with a name, which outlive their expiry.
+    Tag(TagArgs),
+    /// Make a former snapshot the newest one; what came after is deleted.
+    Rollback(RollbackArgs),
+}
+
+/// What `expire` needs. What is not said is as the table's options say.
+#[derive(Debug, Clone, Args)]
+pub struct ExpireArgs {
+    /// The table.
+    #[command(flatten)]
+    pub table: TableArgs,
+    /// Snapshots that stay however old they are.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i64).range(1..))]
+    pub retain_min: Option<i64>,
+    /// Snapshots that stay however young they are.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i64).range(1..))]
+    pub retain_max: Option<i64>,
+    /// Age at which snapshots between the two numbers go, such as 1h.
+    #[arg(long, value_name = "DURATION", value_parser = config::duration)]
+    pub older_than: Option<Duration>,
+}
+
+/// What `tag` needs.
+#[derive(Debug, Clone, Args)]
+pub struct TagArgs {
+    /// The table.
+    #[command(flatten)]
+    pub table: TableArgs,
+    /// What to do with its tags.
+    #[command(subcommand)]
+    pub action: TagAction,
+}
+
+/// What to do with a table's tags.
+#[derive(Debug, Clone, Subcommand)]
+pub enum TagAction {
+    /// All tags.
+    List,
+    /// Make a tag.
+    Create {
+        /// Its name.
+        tag: String,
+        /// Snapshot to be tagged; the newest when not said.
+        #[arg(long, value_name = "ID")]
+        snapshot: Option<i64>,
+        /// How long the tag lives, such as 7d; as the table's options say, else for ever.
+        #[arg(long, value_name = "DURATION", value_parser = config::duration)]
+        retain: Option<Duration>,
+    },
+    /// Give a tag another name.
+    Rename {
+        /// Its name.
+        tag: String,
+        /// The new name.
+        new: String,
+    },
+    /// Delete a tag, and the files that only it needs.
+    Delete {
+        /// Its name.
+        tag: String,
+    },
+}
+
+/// What `rollback` needs.
+#[derive(Debug, Clone, Args)]
+pub struct RollbackArgs {
+    /// The table.
+    #[command(flatten)]
+    pub table: TableArgs,
+    /// To this snapshot.
+    #[arg(long, value_name = "ID", conflicts_with = "tag")]
+    pub snapshot: Option<i64>,
+    /// To this tag.
+    #[arg(long, value_name = "NAME")]
+    pub tag: Option<String>,
 }
 
 /// A warehouse.
@@ -189,6 +268,21 @@ pub(super) fn run(command: &TableCommand) -> ExitCode {
                     Ok(()) => ExitCode::Ok,
                     Err(error) => failed(&error),
                 }
+            }
+            TableCommand::Expire(args) => {
+                let at = &args.table;
+                let done = table::expire(&at.warehouse.location(), &at.table, args).await;
+                tell(done, at.warehouse.json)
+            }
+            TableCommand::Tag(args) => {
+                let at = &args.table;
+                let done = table::tag(&at.warehouse.location(), &at.table, &args.action).await;
+                tell(done, at.warehouse.json)
+            }
+            TableCommand::Rollback(args) => {
+                let at = &args.table;
+                let done = table::rollback(&at.warehouse.location(), &at.table, args).await;
+                tell(done, at.warehouse.json)
             }
         }
     })

@@ -7,11 +7,12 @@ mod files;
 mod info;
 mod list;
 mod read;
+mod retain;
 mod rows;
 
 use std::{collections::BTreeMap, io::Write, str::FromStr};
 
-use headwater_paimon::{Catalog, PaimonSnapshot, Table};
+use headwater_paimon::{Catalog, PaimonSnapshot, SnapshotRef, Table};
 use serde::Serialize;
 
 use crate::{
@@ -19,7 +20,13 @@ use crate::{
     error::{JobError, Result},
 };
 
-pub use self::{files::files, info::info, list::list, read::read};
+pub use self::{
+    files::files,
+    info::info,
+    list::list,
+    read::read,
+    retain::{expire, rollback, tag},
+};
 
 /// Where a warehouse is and how to get there.
 #[derive(Debug, Clone)]
@@ -87,17 +94,26 @@ async fn open(location: &Location, name: &TableName) -> Result<Table> {
 
 /// The snapshot that is meant; `None` when the table is empty and nothing special was asked for.
 async fn snapshot(table: &Table, at: &At) -> Result<Option<PaimonSnapshot>> {
-    let gone = |what: String| {
-        JobError::Definite(format!(
-            "table {}: {what}; headwater table info shows what there is",
-            table.name()
-        ))
+    let moment = match at {
+        At { snapshot: Some(id), .. } => SnapshotRef::Id(*id),
+        At { tag: Some(name), .. } => SnapshotRef::Tag(name.clone()),
+        At { timestamp: Some(text), .. } => SnapshotRef::TimestampMs(moment(text)?),
+        At { watermark: Some(time), .. } => SnapshotRef::WatermarkMs(*time),
+        _ => return Ok(table.latest_snapshot().await?),
     };
-    if let Some(id) = at.snapshot {
-        return match table.snapshot(id).await? {
-            Some(snapshot) => Ok(Some(snapshot)),
-            None => Err(gone(format!("no snapshot {id}"))),
-        };
+    Ok(Some(table.snapshot_at(&moment).await?))
+}
+
+/// Milliseconds since the epoch, from a number or from a time with its zone.
+fn moment(text: &str) -> Result<i64> {
+    if let Ok(ms) = text.parse() {
+        return Ok(ms);
     }
-    Ok(table.latest_snapshot().await?)
+    match text.parse::<jiff::Timestamp>() {
+        Ok(time) => Ok(time.as_millisecond()),
+        Err(error) => Err(JobError::Definite(format!(
+            "{text} is no time: {error}. Write milliseconds since the epoch, or \
+             2026-11-30T12:00:00Z"
+        ))),
+    }
 }
