@@ -20,6 +20,7 @@ pub mod bucket;
 pub mod bulk;
 pub mod catalog;
 pub mod commit;
+pub mod compact;
 #[cfg(test)]
 mod damage;
 pub mod data_file;
@@ -50,7 +51,7 @@ pub use bulk::BulkWriter;
 pub use catalog::{Catalog, ColumnPlace};
 pub use commit::{CommitOutcome, CommitRequest, Expect, LiveFile, TableCommitter};
 pub use data_file_meta::{CommitMessage, CompactIncrement, DataFileMeta, SimpleStats};
-pub use data_type::{DataField, DataType};
+pub use data_type::{DataField, DataType, Element};
 pub use error::{Error, Result};
 pub use index_manifest::IndexFileMeta;
 pub use maintain::{Expired, Retention, SnapshotRef, Tag, TagRequest};

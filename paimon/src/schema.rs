@@ -11,7 +11,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    data_type::{DataField, DataType},
+    data_type::DataField,
     error::{Error, Result},
     partition,
 };
@@ -60,7 +60,7 @@ impl Schema {
         let mut schema = Self {
             version: 3,
             id: 0,
-            highest_field_id: i32::try_from(fields.len()).map_or(i32::MAX, |count| count - 1),
+            highest_field_id: -1,
             fields,
             partition_keys,
             primary_keys,
@@ -69,12 +69,16 @@ impl Schema {
             time_millis: now_ms(),
         };
         schema.validate()?;
-        for (id, field) in (0..).zip(&mut schema.fields) {
-            field.id = id;
+        let mut last = -1;
+        for field in &mut schema.fields {
+            last += 1;
+            field.id = last;
+            field.data_type.assign_ids(&mut last);
             if schema.primary_keys.contains(&field.name) {
                 field.nullable = false;
             }
         }
+        schema.highest_field_id = last;
         Ok(schema)
     }
 
@@ -135,7 +139,7 @@ impl Schema {
         }
         for (_, key) in self.primary_keys.iter().filter_map(|key| self.field(key)) {
             let in_folder = self.partition_keys.contains(&key.name);
-            if matches!(key.data_type, DataType::Array(_))
+            if key.data_type.is_nested()
                 || in_folder && !partition::has_folder_name(self, &key.data_type)
             {
                 return refuse(format!(
@@ -231,12 +235,7 @@ impl Schema {
     /// The Arrow schema of the value columns.
     pub fn arrow(&self) -> Arc<arrow_schema::Schema> {
         Arc::new(arrow_schema::Schema::new(
-            self.fields
-                .iter()
-                .map(|field| {
-                    arrow_schema::Field::new(&field.name, field.data_type.arrow(), field.nullable)
-                })
-                .collect::<Vec<_>>(),
+            self.fields.iter().map(DataField::arrow).collect::<Vec<_>>(),
         ))
     }
 }

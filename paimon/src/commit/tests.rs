@@ -29,6 +29,7 @@ pub(crate) fn schema(options: &[(&str, &str)]) -> Schema {
             data_type: DataType::Int,
             nullable: false,
             description: None,
+            default_value: None,
         }],
         highest_field_id: 0,
         partition_keys: vec![],

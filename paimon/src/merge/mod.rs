@@ -9,15 +9,18 @@
 
 use std::sync::Arc;
 
-use crate::{
-    data_file::KeyValueBatch,
-    error::{Error, Result},
-    schema::Schema,
-};
+use crate::{data_file::KeyValueBatch, error::Result, schema::Schema};
 
+mod aggregation;
+mod aggregator;
+mod choice;
+mod fold;
+mod number;
 mod options;
 pub(crate) mod order;
+mod partial_update;
 mod pick;
+mod text;
 
 /// Rows of one key each, one group behind the other.
 ///
@@ -74,8 +77,7 @@ pub(crate) fn function(schema: &Schema) -> Result<Arc<dyn MergeFunction>> {
     Ok(match options.engine()? {
         options::Engine::Deduplicate => Arc::new(pick::Deduplicate { ignore_delete }),
         options::Engine::FirstRow => Arc::new(pick::FirstRow { ignore_delete }),
-        engine => {
-            return Err(Error::Unsupported(format!("merge engine {engine:?}")));
-        }
+        options::Engine::PartialUpdate => Arc::new(partial_update::PartialUpdate::new(schema)?),
+        options::Engine::Aggregation => Arc::new(aggregation::Aggregation::new(schema)?),
     })
 }

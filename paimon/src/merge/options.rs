@@ -95,6 +95,11 @@ impl<'a> Options<'a> {
         names(fields)
     }
 
+    /// Whether a column is of the primary key.
+    pub(super) fn is_key(&self, column: &str) -> bool {
+        self.schema.primary_keys.iter().any(|key| key == column)
+    }
+
     /// Position of a column that an option names.
     pub(super) fn position(&self, option: &str, column: &str) -> Result<usize> {
         match self.schema.field(column) {

@@ -28,7 +28,10 @@ use crate::{
     table::Table,
 };
 
-use super::bind::{Origin, bind};
+use super::{
+    bind::{Origin, bind},
+    cast::Cast,
+};
 
 /// Name of the column with each row's sequence number.
 pub(crate) const SEQUENCE: &str = "_SEQUENCE_NUMBER";
@@ -84,18 +87,21 @@ impl Wanted {
     }
 
     /// Where each column stands in a file of this schema that has these columns.
-    fn origins(&self, schema: &Schema, has: impl Fn(&str) -> bool) -> Vec<Origin> {
+    fn origins(&self, schema: &Schema, has: impl Fn(&str) -> bool) -> Result<Vec<Origin>> {
         let plain = self.fields.iter().map(|field| {
             let then = schema.fields.iter().find(|other| other.id == field.id);
-            match then {
-                Some(then) if has(&then.name) => Origin::File(then.name.clone()),
+            Ok(match then {
+                Some(then) if has(&then.name) => {
+                    let cast = Cast::new(&field.name, &then.data_type, &field.data_type)?;
+                    Origin::File(then.name.clone(), Some(cast))
+                }
                 _ => Origin::Missing,
-            }
+            })
         });
         let hidden = self
             .system
             .iter()
-            .map(|name| Origin::File((*name).to_owned()));
+            .map(|name| Ok(Origin::File((*name).to_owned(), None)));
         plain.chain(hidden).collect()
     }
 }
@@ -155,10 +161,10 @@ impl FileOpener {
             .enumerate()
             .map(|(index, field)| (field.name().to_owned(), index))
             .collect();
-        let origins = wanted.origins(&schema, |name| names.contains_key(name));
+        let origins = wanted.origins(&schema, |name| names.contains_key(name))?;
         let mut indexes = Vec::new();
         for origin in &origins {
-            if let Origin::File(name) = origin {
+            if let Origin::File(name, _) = origin {
                 indexes.push(*names.get(name).ok_or_else(|| Error::Corrupt {
                     path: at.clone(),
                     message: format!("column {name} is missing"),

@@ -8,6 +8,7 @@
 
 mod bind;
 mod bucket;
+pub(crate) mod cast;
 mod file;
 mod merge;
 mod run;

@@ -27,6 +27,7 @@ fn table() -> Table {
         data_type,
         nullable: true,
         description: None,
+        default_value: None,
     };
     let schema = Schema::create(
         vec![field("v", DataType::String), field("id", DataType::Int)],

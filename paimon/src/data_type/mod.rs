@@ -3,10 +3,11 @@
 //! Source of the names: `org.apache.paimon.types.DataTypeJsonParser` and the `asSQLString` of each
 //! type.
 
+mod json;
+
 use std::{fmt, str::FromStr, sync::Arc};
 
 use arrow_schema::{DataType as ArrowType, Field, TimeUnit};
-use serde::{Deserialize, Serialize, de::Error as _};
 
 /// Type of a column. Whether it may be null is a fact of the field, see [`DataField`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -47,12 +48,27 @@ pub enum DataType {
     Timestamp(u8),
     /// `TIMESTAMP(p) WITH LOCAL TIME ZONE`
     TimestampLtz(u8),
-    /// `ARRAY<item>`; items may be null
-    Array(Box<DataType>),
+    /// `ARRAY<element>`
+    Array(Box<Element>),
+    /// `MAP<key, value>`; no key is null in files, whatever the type says
+    Map(Box<Element>, Box<Element>),
+    /// `MULTISET<element>`: a map from element to how often it is there
+    Multiset(Box<Element>),
+    /// `ROW<fields>`; their ids are those of the table's columns
+    Row(Vec<DataField>),
 }
 
-/// A column of a table.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Type of what an array, map or multiset holds, and whether it may be null.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Element {
+    /// Type.
+    pub data_type: DataType,
+    /// Whether NULL is allowed.
+    pub nullable: bool,
+}
+
+/// A column of a table, or a field of a ROW.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DataField {
     /// Never changes and is never used again in the table.
     pub id: i32,
@@ -64,12 +80,42 @@ pub struct DataField {
     pub nullable: bool,
     /// Comment.
     pub description: Option<String>,
+    /// What writers put in the place of NULL, as text.
+    pub default_value: Option<String>,
+}
+
+impl From<DataType> for Element {
+    fn from(data_type: DataType) -> Self {
+        Self {
+            data_type,
+            nullable: true,
+        }
+    }
+}
+
+impl DataField {
+    /// A column that may be null, without an id, which the table gives.
+    pub fn new(name: impl Into<String>, data_type: DataType) -> Self {
+        Self {
+            id: 0,
+            name: name.into(),
+            data_type,
+            nullable: true,
+            description: None,
+            default_value: None,
+        }
+    }
+
+    pub(crate) fn arrow(&self) -> Field {
+        Field::new(&self.name, self.data_type.arrow(), self.nullable)
+    }
 }
 
 impl DataType {
     /// The Arrow type of a column in memory: timestamps of up to 3 digits in milliseconds, up to 6
     /// in microseconds, beyond in nanoseconds; local-time-zone timestamps with zone `UTC`; time of
-    /// day in milliseconds; list items named `element`, nullable.
+    /// day in milliseconds. Lists, maps and structs have the names that Parquet files of the format
+    /// have: `element`, `key_value`, `key`, `value`; a multiset is a map to INT.
     pub fn arrow(&self) -> ArrowType {
         let unit = |digits: u8| match digits {
             0..=3 => TimeUnit::Millisecond,
@@ -91,48 +137,88 @@ impl DataType {
             Self::Time(_) => ArrowType::Time32(TimeUnit::Millisecond),
             Self::Timestamp(digits) => ArrowType::Timestamp(unit(*digits), None),
             Self::TimestampLtz(digits) => ArrowType::Timestamp(unit(*digits), Some("UTC".into())),
-            Self::Array(item) => {
-                ArrowType::List(Arc::new(Field::new("element", item.arrow(), true)))
-            }
+            Self::Array(element) => ArrowType::List(Arc::new(element.arrow("element"))),
+            Self::Map(key, value) => map(key, value.arrow("value")),
+            Self::Multiset(element) => map(element, Field::new("value", ArrowType::Int32, false)),
+            Self::Row(fields) => ArrowType::Struct(fields.iter().map(DataField::arrow).collect()),
         }
     }
+}
 
-    /// The type as a schema file's `type` member: text, or an object for arrays.
-    pub fn to_json(&self, nullable: bool) -> serde_json::Value {
-        let not_null = if nullable { "" } else { " NOT NULL" };
+impl DataType {
+    /// `ARRAY<item>` of items that may be null.
+    pub fn array(item: DataType) -> Self {
+        Self::Array(Box::new(item.into()))
+    }
+
+    /// Whether values hold other values: such columns are no keys and have no statistics.
+    pub fn is_nested(&self) -> bool {
+        matches!(
+            self,
+            Self::Array(_) | Self::Map(..) | Self::Multiset(_) | Self::Row(_)
+        )
+    }
+
+    /// Gives ids to the fields of all rows within, in order, counting on from `last`.
+    /// Source: `org.apache.paimon.types.ReassignFieldId`.
+    pub(crate) fn assign_ids(&mut self, last: &mut i32) {
         match self {
-            Self::Array(item) => serde_json::json!({
-                "type": format!("ARRAY{not_null}"),
-                "element": item.to_json(true),
-            }),
-            plain => serde_json::Value::String(format!("{plain}{not_null}")),
-        }
-    }
-
-    /// Reads a schema file's `type` member: the type and whether it is nullable.
-    pub fn from_json(value: &serde_json::Value) -> Result<(Self, bool), String> {
-        match value {
-            serde_json::Value::String(text) => {
-                let trimmed = text.trim();
-                let (name, nullable) = match trimmed.strip_suffix("NOT NULL") {
-                    Some(name) => (name.trim_end(), false),
-                    None => (trimmed, true),
-                };
-                Ok((name.parse()?, nullable))
+            Self::Array(element) | Self::Multiset(element) => element.data_type.assign_ids(last),
+            Self::Map(key, value) => {
+                key.data_type.assign_ids(last);
+                value.data_type.assign_ids(last);
             }
-            serde_json::Value::Object(object) => {
-                let name = object.get("type").and_then(|name| name.as_str());
-                let nullable = !name.is_some_and(|name| name.ends_with("NOT NULL"));
-                match (name, object.get("element")) {
-                    (Some(name), Some(element)) if name.starts_with("ARRAY") => {
-                        let (item, _) = Self::from_json(element)?;
-                        Ok((Self::Array(Box::new(item)), nullable))
-                    }
-                    _ => Err(format!("type {value} is not supported")),
+            Self::Row(fields) => {
+                for field in fields {
+                    *last = last.saturating_add(1);
+                    field.id = *last;
+                    field.data_type.assign_ids(last);
                 }
             }
-            _ => Err(format!("{value} is not a type")),
+            _ => {}
         }
+    }
+
+    /// The same type, whatever the comments, ids, and nullability within.
+    /// Source: `equalsIgnoreNullable` of the types.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Array(one), Self::Array(other))
+            | (Self::Multiset(one), Self::Multiset(other)) => {
+                one.data_type.is_like(&other.data_type)
+            }
+            (Self::Map(key, value), Self::Map(other_key, other_value)) => {
+                key.data_type.is_like(&other_key.data_type)
+                    && value.data_type.is_like(&other_value.data_type)
+            }
+            (Self::Row(fields), Self::Row(others)) => {
+                fields.len() == others.len()
+                    && fields.iter().zip(others).all(|(field, other)| {
+                        field.name == other.name && field.data_type.is_like(&other.data_type)
+                    })
+            }
+            (one, other) => one == other,
+        }
+    }
+}
+
+impl Element {
+    pub(crate) fn arrow(&self, name: &str) -> Field {
+        Field::new(name, self.data_type.arrow(), self.nullable)
+    }
+}
+
+/// Keys of Arrow's and Parquet's maps are never null.
+fn map(key: &Element, value: Field) -> ArrowType {
+    let key = Field::new("key", key.data_type.arrow(), false);
+    let entries = ArrowType::Struct([key, value].into_iter().collect());
+    ArrowType::Map(Arc::new(Field::new("key_value", entries, false)), false)
+}
+
+impl fmt::Display for Element {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let not_null = if self.nullable { "" } else { " NOT NULL" };
+        write!(f, "{}{not_null}", self.data_type)
     }
 }
 
@@ -159,7 +245,18 @@ impl fmt::Display for DataType {
             Self::TimestampLtz(digits) => {
                 write!(f, "TIMESTAMP({digits}) WITH LOCAL TIME ZONE")
             }
-            Self::Array(item) => write!(f, "ARRAY<{item}>"),
+            Self::Array(element) => write!(f, "ARRAY<{element}>"),
+            Self::Map(key, value) => write!(f, "MAP<{key}, {value}>"),
+            Self::Multiset(element) => write!(f, "MULTISET<{element}>"),
+            Self::Row(fields) => {
+                f.write_str("ROW<")?;
+                for (at, field) in fields.iter().enumerate() {
+                    let comma = if at == 0 { "" } else { ", " };
+                    let not_null = if field.nullable { "" } else { " NOT NULL" };
+                    write!(f, "{comma}`{}` {}{not_null}", field.name, field.data_type)?;
+                }
+                f.write_str(">")
+            }
         }
     }
 }
@@ -219,43 +316,6 @@ impl FromStr for DataType {
     }
 }
 
-#[derive(Serialize, Deserialize)]
-struct FieldJson {
-    id: i32,
-    name: String,
-    #[serde(rename = "type")]
-    data_type: serde_json::Value,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    description: Option<String>,
-}
-
-impl Serialize for DataField {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        FieldJson {
-            id: self.id,
-            name: self.name.clone(),
-            data_type: self.data_type.to_json(self.nullable),
-            description: self.description.clone(),
-        }
-        .serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for DataField {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let field = FieldJson::deserialize(deserializer)?;
-        let (data_type, nullable) =
-            DataType::from_json(&field.data_type).map_err(D::Error::custom)?;
-        Ok(Self {
-            id: field.id,
-            name: field.name,
-            data_type,
-            nullable,
-            description: field.description,
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,8 +346,20 @@ mod tests {
             let (data_type, nullable) = DataType::from_json(&json).unwrap();
             assert_eq!(data_type.to_json(nullable), json);
         }
-        let json = serde_json::json!({"type": "ARRAY NOT NULL", "element": "STRING"});
-        let (data_type, nullable) = DataType::from_json(&json).unwrap();
-        assert_eq!(data_type.to_json(nullable), json);
+        for json in [
+            serde_json::json!({"type": "ARRAY NOT NULL", "element": "STRING NOT NULL"}),
+            serde_json::json!({"type": "MULTISET", "element": "INT"}),
+            serde_json::json!({"type": "MAP", "key": "INT", "value": {"type": "ROW", "fields": [
+                {"id": 4, "name": "a", "type": "INT NOT NULL", "defaultValue": "7"},
+                {"id": 5, "name": "b", "type": {"type": "ARRAY", "element": "DOUBLE"},
+                 "description": "all"},
+            ]}}),
+        ] {
+            let (data_type, nullable) = DataType::from_json(&json).unwrap();
+            assert_eq!(data_type.to_json(nullable), json);
+        }
+        let json = serde_json::json!({"type": "MAP", "key": "INT", "value": "VARIANT"});
+        let error = DataType::from_json(&json).unwrap_err();
+        assert!(error.contains("VARIANT"), "{error}");
     }
 }
