@@ -11,7 +11,7 @@ use headwater_connectors::mysql::{
     options::{Password, ServerIds, Startup as MysqlStartup, TableFilter, TypeOptions},
     replica_uuid,
 };
-use headwater_paimon::Catalog;
+use headwater_paimon::{Catalog, Error as LakeError, Location};
 use secrecy::ExposeSecret;
 
 use crate::{
@@ -29,7 +29,10 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 /// Makes the folders of a job that will run: what it says when it cannot is clearer than what the
 /// first write would say.
 pub fn make_folders(file: &JobFile) -> Result<()> {
-    let made = |what: &str, folder: &Path, advice: &str| {
+    let made = |what: &str, location: &Location, advice: &str| {
+        let Some(folder) = location.as_folder() else {
+            return Ok(());
+        };
         std::fs::create_dir_all(folder).map_err(|error| {
             JobError::Definite(format!(
                 "cannot make the {what} folder {}: {error}. {advice}",
@@ -55,9 +58,19 @@ pub fn assemble(file: &JobFile) -> Result<Arc<Job>> {
     Ok(Job::new(
         settings(file)?,
         source,
-        Catalog::local(&file.sink.warehouse)?,
+        Catalog::open(&file.sink.warehouse, &file.sink.store_options).map_err(misplaced)?,
         state(file)?,
     ))
+}
+
+/// A location that cannot be is the file's fault.
+fn misplaced(error: LakeError) -> JobError {
+    match error {
+        LakeError::Location { .. } => JobError::Definite(format!(
+            "the warehouse cannot be used: {error}. Set catalog.properties of the sink"
+        )),
+        other => other.into(),
+    }
 }
 
 fn settings(file: &JobFile) -> Result<Settings> {
@@ -121,21 +134,26 @@ fn mysql_options(file: &JobFile) -> Result<MysqlOptions> {
 
 /// What tells the job from every other, and is the same in each of its runs.
 fn who(file: &JobFile) -> String {
-    let folder = file.state_path();
-    let folder = std::path::absolute(&folder).unwrap_or(folder);
-    format!("{}\n{}", file.name, folder.display())
+    let location = match file.state_path() {
+        Location::Folder(folder) => {
+            Location::Folder(std::path::absolute(&folder).unwrap_or(folder))
+        }
+        bucket => bucket,
+    };
+    format!("{}\n{location}", file.name)
 }
 
 fn state(file: &JobFile) -> Result<StateStore> {
-    let folder = file.state_path();
-    let failed = |error: &dyn std::fmt::Display| {
-        JobError::Definite(format!(
-            "the state folder {} cannot be used: {error}. Set state.path",
-            folder.display()
-        ))
+    let location = match file.state_path() {
+        Location::Folder(folder) => Location::Folder(resolved(&folder).map_err(|error| {
+            let folder = folder.display();
+            JobError::Definite(format!(
+                "the state folder {folder} cannot be used: {error}. Set state.path"
+            ))
+        })?),
+        bucket => bucket,
     };
-    let resolved = resolved(&folder).map_err(|error| failed(&error))?;
-    StateStore::local(&resolved).map_err(|error| failed(&error))
+    Ok(StateStore::open(&location, &file.sink.store_options)?)
 }
 
 /// The absolute path of a folder, without links as far as it is there.

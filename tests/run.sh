@@ -3,22 +3,27 @@
 #
 # The end-to-end tests (this folder) start their own server. The source's tests (connectors/tests) get theirs here:
 # one that they share, one without GTIDs, and one that they kill, start again and whose logs they purge. With
-# HEADWATER_TEST_MYSQL the first is that server; the tests of the others are left out.
+# HEADWATER_TEST_MYSQL the first is that server; the tests of the others are left out. Tests on S3 share one server.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-mysql=$PWD/tests/services/mysql.sh name=test-$$
+mysql=$PWD/tests/services/mysql.sh s3=$PWD/tests/services/s3.sh name=test-$$
 started=$SECONDS
 # Always the whole workspace: the dependencies' features, and with them what is built, are the same in every step.
 test=("${CARGO:-cargo}" test --profile "${PROFILE:-ci}" --locked --workspace "$@")
 "${test[@]}" --no-run
 
 servers=()
-trap 'for server in "${servers[@]}"; do "$mysql" rm "$server" || true; done' EXIT
+trap 'for server in "${servers[@]}"; do "$mysql" rm "$server" || true; done; "$s3" rm "$name" || true' EXIT
 trap 'exit 130' INT TERM HUP
 server() { # NAME OPTION…: sets $url
   servers+=("$1")
   url=$(HEADWATER_OWNER=$$ HEADWATER_MYSQL_POOL=96M "$mysql" start "$1" auto "${@:2}")/
 }
+if HEADWATER_TEST_S3=$(HEADWATER_OWNER=$$ "$s3" start "$name"); then
+  export HEADWATER_TEST_S3
+else
+  echo "== left out: tests on S3, since no server could be started"
+fi
 failed=()
 step() { # WHAT COMMAND…
   echo "== $1"

@@ -2,12 +2,15 @@
 //!
 //! Source: `org.apache.paimon.catalog.FileSystemCatalog`, `SchemaManager`.
 
+mod location;
+mod probe;
+mod s3;
+
 use std::{path::PathBuf, sync::Arc};
 
 use object_store::{ObjectStore, local::LocalFileSystem, path::Path};
 
 use crate::{
-    data_type::DataField,
     error::{Error, Result},
     partition::segment,
     schema::Schema,
@@ -15,10 +18,13 @@ use crate::{
     table::Table,
 };
 
+pub use self::{
+    location::Location,
+    s3::{StoreOption, StoreOptions},
+};
+
 /// Suffix of a database's folder.
 const DATABASE_SUFFIX: &str = ".db";
-/// Races that one schema change may lose before it gives up.
-const RACES_MAX: u32 = 50;
 
 /// Databases and tables under one root.
 #[derive(Debug, Clone)]
@@ -28,15 +34,49 @@ pub struct Catalog {
     /// Folder of the root when the store is this machine's file system: an object store has no
     /// empty folders, and a database without tables is one.
     folder: Option<PathBuf>,
+    /// What only a bucket has.
+    bucket: Option<InBucket>,
+}
+
+#[derive(Debug, Clone)]
+struct InBucket {
+    location: Location,
+    /// The same store, for calls that should not wait for it.
+    quick: Arc<dyn ObjectStore>,
 }
 
 impl Catalog {
+    /// A warehouse in a folder of this machine or on S3; nothing is read or written. Options are
+    /// those of Paimon's and Flink's catalogs (`s3.endpoint`, `s3.access-key`, …); what they don't
+    /// say comes from the environment (`AWS_…`).
+    ///
+    /// # Errors
+    /// [`Error::Location`] for options that cannot be; see also [`Catalog::local`].
+    pub fn open(location: &Location, options: &StoreOptions) -> Result<Self> {
+        match location {
+            Location::Folder(folder) => Self::local(folder),
+            Location::S3 { bucket, prefix } => {
+                let store = s3::open(bucket, options)?;
+                Ok(Self {
+                    store: store.patient,
+                    root: prefix.clone(),
+                    folder: None,
+                    bucket: Some(InBucket {
+                        location: location.clone(),
+                        quick: store.quick,
+                    }),
+                })
+            }
+        }
+    }
+
     /// A warehouse under `root` of a store; nothing is read or written.
     pub fn new(store: Arc<dyn ObjectStore>, root: Path) -> Self {
         Self {
             store,
             root,
             folder: None,
+            bucket: None,
         }
     }
 
@@ -63,15 +103,25 @@ impl Catalog {
             store: Arc::new(LocalStore(store)),
             root,
             folder: Some(folder),
+            bucket: None,
         })
     }
 
     /// Where the warehouse is, for messages.
     pub fn location(&self) -> String {
-        match &self.folder {
-            Some(folder) => folder.display().to_string(),
-            None => self.root.to_string(),
+        match (&self.folder, &self.bucket) {
+            (Some(folder), _) => folder.display().to_string(),
+            (None, Some(bucket)) => bucket.location.to_string(),
+            (None, None) => self.root.to_string(),
         }
+    }
+
+    /// The store for calls that somebody waits for: one that cannot be reached is given up after
+    /// seconds. Same as [`Catalog::store`] unless in a bucket.
+    pub fn quick_store(&self) -> &Arc<dyn ObjectStore> {
+        self.bucket
+            .as_ref()
+            .map_or(&self.store, |bucket| &bucket.quick)
     }
 
     /// The store of the warehouse.
@@ -167,31 +217,17 @@ impl Catalog {
     /// commit rests. One small object is made and deleted.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] when the store ignores the condition, [`Error::Store`] when it can't
-    /// be written.
+    /// [`Error::Location`] when the store ignores the condition, or refuses the keys or the bucket;
+    /// [`Error::Store`] when it can't be written.
     pub async fn probe(&self) -> Result<()> {
-        let name = format!(".headwater-probe-{}", uuid::Uuid::new_v4());
         let folder = match &self.folder {
             // It is made later, in what the store begins at.
             Some(folder) if !folder.exists() => Path::default(),
             _ => self.root.clone(),
         };
-        let path = folder.join(name);
-        let store = self.store.as_ref();
-        let first = storage::create(store, &path, b"1".to_vec()).await?;
-        let second = storage::create(store, &path, b"2".to_vec()).await;
-        let content = storage::get(store, &path).await;
-        storage::delete(store, &path).await?;
-        let kept = content?.is_some_and(|bytes| bytes.as_ref() == b"1");
-        if first && !second? && kept {
-            return Ok(());
-        }
-        let root = self.location();
-        Err(Error::Unsupported(format!(
-            "the store of warehouse '{root}' does not honour conditional puts (create only if \
-             absent): two writers could overwrite each other's commits. Use a store or a version of \
-             it that does"
-        )))
+        probe::probe(self.quick_store().as_ref(), &folder)
+            .await
+            .map_err(|error| probe::explained(&self.location(), error))
     }
 
     fn database_path(&self, database: &str) -> Result<Path> {
@@ -240,20 +276,6 @@ fn local_error(action: &'static str, folder: &std::path::Path, error: std::io::E
     )
 }
 
-/// Where an added column shall stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ColumnPlace<'a> {
-    /// Before all others.
-    First,
-    /// Behind the column of that name.
-    After(&'a str),
-    /// Behind all others.
-    Last,
-}
-
-/// A column to be added and its place. The field's id is ignored: it gets a new one.
-pub type AddedColumn<'a> = (DataField, ColumnPlace<'a>);
-
 impl Table {
     pub(crate) fn schema_path(&self, id: i64) -> Path {
         self.path()
@@ -272,11 +294,7 @@ impl Table {
         }
         let path = self.schema_path(id);
         let bytes = storage::read(self.store().as_ref(), &path).await?;
-        let schema: Schema = serde_json::from_slice(&bytes).map_err(|error| Error::Corrupt {
-            path: path.to_string(),
-            message: error.to_string(),
-        })?;
-        Ok(Arc::new(schema))
+        Ok(Arc::new(Schema::parse(&bytes, path.as_ref())?))
     }
 
     async fn newest_schema(&self) -> Result<Option<Schema>> {
@@ -287,25 +305,30 @@ impl Table {
         };
         let path = self.schema_path(*id);
         let bytes = storage::read(self.store().as_ref(), &path).await?;
-        serde_json::from_slice(&bytes)
-            .map(Some)
-            .map_err(|error| Error::Corrupt {
-                path: path.to_string(),
-                message: error.to_string(),
-            })
+        Schema::parse(&bytes, path.as_ref()).map(Some)
     }
 
     /// Creates a schema file; false when another was there. One that is there with the very same
     /// content may be our own, made by a try whose answer was lost, and is as good.
-    async fn create_schema(&self, schema: &Schema) -> Result<bool> {
+    pub(crate) async fn create_schema(&self, schema: &Schema) -> Result<bool> {
         let bytes = serde_json::to_vec_pretty(schema)
             .map_err(|error| Error::Internal(format!("cannot write a schema: {error}")))?;
         let path = self.schema_path(schema.id);
         if storage::create(self.store().as_ref(), &path, bytes.clone()).await? {
             return Ok(true);
         }
-        let found = storage::get(self.store().as_ref(), &path).await?;
-        Ok(found.is_some_and(|found| found.as_ref() == bytes))
+        match storage::get(self.store().as_ref(), &path).await? {
+            Some(found) => Ok(found.as_ref() == bytes),
+            // S3 also says "conflict" when another create is under way, which may yet fail.
+            None => Err(Error::store(
+                "cannot create",
+                &path,
+                object_store::Error::Generic {
+                    store: "ObjectStore",
+                    source: "another is creating it, or has deleted it just now".into(),
+                },
+            )),
+        }
     }
 
     /// The same table at its newest schema.
@@ -320,91 +343,13 @@ impl Table {
         Ok(self.with_schema(schema))
     }
 
-    fn with_schema(&self, schema: Schema) -> Self {
+    pub(crate) fn with_schema(&self, schema: Schema) -> Self {
         Self::new(
             self.name(),
             self.store().clone(),
             self.path().clone(),
             Arc::new(schema),
         )
-    }
-
-    /// Adds columns, one after the other, as one new schema, and returns the table at it.
-    /// Columns that are there with the same type are left alone, so that the same change can be
-    /// made again; new ones are always nullable, since older rows don't have them.
-    ///
-    /// # Errors
-    /// [`Error::Table`] when a column is there with another type, or the one to stand behind isn't.
-    pub async fn add_columns(&self, columns: &[AddedColumn<'_>]) -> Result<Self> {
-        for _ in 0..RACES_MAX {
-            let table = self.reload().await?;
-            let mut schema = table.schema().as_ref().clone();
-            let mut changed = false;
-            for (field, place) in columns {
-                changed |= self.add_column(&mut schema, field, *place)?;
-            }
-            if !changed {
-                return Ok(table);
-            }
-            schema.id += 1;
-            schema.time_millis = crate::schema::now_ms();
-            if table.create_schema(&schema).await? {
-                return Ok(table.with_schema(schema));
-            }
-            // Another made a schema meanwhile: look at it and compare again.
-        }
-        Err(Error::Conflict {
-            table: self.name().to_owned(),
-            message: format!("{RACES_MAX} races for the next schema lost, one after the other"),
-        })
-    }
-
-    fn add_column(
-        &self,
-        schema: &mut Schema,
-        field: &DataField,
-        place: ColumnPlace<'_>,
-    ) -> Result<bool> {
-        let refuse = |message: String| Error::Table {
-            table: self.name().to_owned(),
-            message,
-        };
-        let same = schema
-            .fields
-            .iter()
-            .find(|other| other.name.to_lowercase() == field.name.to_lowercase());
-        if let Some(there) = same {
-            if there.name == field.name && there.data_type == field.data_type {
-                return Ok(false);
-            }
-            return Err(refuse(format!(
-                "cannot add column '{}' of type {}: there is a column '{}' of type {}",
-                field.name, field.data_type, there.name, there.data_type
-            )));
-        }
-        let at = match place {
-            ColumnPlace::First => 0,
-            ColumnPlace::Last => schema.fields.len(),
-            ColumnPlace::After(name) => {
-                let (at, _) = schema.field(name).ok_or_else(|| {
-                    refuse(format!(
-                        "cannot add column '{}' behind '{name}', which is not there",
-                        field.name
-                    ))
-                })?;
-                at + 1
-            }
-        };
-        schema.highest_field_id += 1;
-        schema.fields.insert(
-            at,
-            DataField {
-                id: schema.highest_field_id,
-                nullable: true,
-                ..field.clone()
-            },
-        );
-        Ok(true)
     }
 }
 

@@ -32,6 +32,14 @@ pub enum Error {
         /// What does not fit, and what to do.
         message: String,
     },
+    /// A warehouse or a folder of one cannot be what the user says, or cannot be used so.
+    #[error("{location}: {message}")]
+    Location {
+        /// The path or URL, without what may be secret.
+        location: String,
+        /// What is wrong, and what to do.
+        message: String,
+    },
     /// Another writer changed the table so that this commit would be wrong.
     #[error("table {table}: commit conflict: {message}")]
     Conflict {

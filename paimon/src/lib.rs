@@ -14,6 +14,7 @@
     )
 )]
 
+pub mod alter;
 mod avro;
 pub mod binary_row;
 pub mod bucket;
@@ -47,15 +48,18 @@ pub mod table;
 pub mod table_options;
 pub mod write_buffer;
 
+pub use alter::{ColumnPlace, SchemaChange};
 pub use bulk::BulkWriter;
-pub use catalog::{Catalog, ColumnPlace};
-pub use commit::{CommitOutcome, CommitRequest, Expect, LiveFile, TableCommitter};
+pub use catalog::{Catalog, Location, StoreOption, StoreOptions};
+pub use commit::{
+    CommitOutcome, CommitRequest, CompactOutcome, Expect, LiveFile, Scope, TableCommitter,
+};
 pub use data_file_meta::{CommitMessage, CompactIncrement, DataFileMeta, SimpleStats};
 pub use data_type::{DataField, DataType, Element};
 pub use error::{Error, Result};
 pub use index_manifest::IndexFileMeta;
-pub use maintain::{Expired, Retention, SnapshotRef, Tag, TagRequest};
-pub use read::Split;
+pub use maintain::{Expired, OrphanRequest, Orphans, Retention, SnapshotRef, Tag, TagRequest};
+pub use read::{ChangeBatch, Predicate, Split, TableChanges, TableRead};
 pub use schema::Schema;
 pub use snapshot::{CommitKind, PaimonSnapshot};
 pub use table::Table;

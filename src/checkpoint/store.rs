@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
+use headwater_paimon::{Catalog, Location, StoreOptions};
 use object_store::{
     ObjectStore, ObjectStoreExt, PutMode, PutPayload, local::LocalFileSystem, path::Path,
 };
@@ -65,6 +66,14 @@ pub enum StateError {
         /// The state folder.
         folder: String,
     },
+    /// The folder cannot be where the job file says.
+    #[error("the state at {location} cannot be used: {message}. Set state.path")]
+    Location {
+        /// The path or URL.
+        location: String,
+        /// What is wrong.
+        message: String,
+    },
     /// The store did not do what was asked.
     #[error("cannot {action} {path}: {source}")]
     Store {
@@ -89,8 +98,23 @@ impl StateError {
 pub struct StateStore {
     store: Arc<dyn ObjectStore>,
     folder: Path,
-    /// The store is this machine's file system.
-    is_local: bool,
+    base: Base,
+}
+
+/// What the store begins at.
+#[derive(Debug, Clone)]
+enum Base {
+    /// Nothing that has a name.
+    Unnamed,
+    /// The root of this machine's file system.
+    Machine,
+    /// A bucket.
+    Bucket {
+        /// `s3://bucket`
+        url: String,
+        /// The same store, for calls that should not wait for it.
+        quick: Arc<dyn ObjectStore>,
+    },
 }
 
 impl StateStore {
@@ -99,7 +123,7 @@ impl StateStore {
         Self {
             store,
             folder,
-            is_local: false,
+            base: Base::Unnamed,
         }
     }
 
@@ -112,8 +136,36 @@ impl StateStore {
         Ok(Self {
             store: Arc::new(LocalFileSystem::new().with_fsync(true)),
             folder: Path::from_absolute_path(folder)?,
-            is_local: true,
+            base: Base::Machine,
         })
+    }
+
+    /// The state at a location, opened as a catalog is.
+    ///
+    /// # Errors
+    /// The location cannot be used.
+    pub fn open(location: &Location, options: &StoreOptions) -> Result<Self, StateError> {
+        let failed = |message: String| StateError::Location {
+            location: location.to_string(),
+            message,
+        };
+        match location {
+            Location::Folder(folder) => {
+                Self::local(folder).map_err(|error| failed(error.to_string()))
+            }
+            Location::S3 { bucket, .. } => {
+                let place =
+                    Catalog::open(location, options).map_err(|error| failed(error.to_string()))?;
+                Ok(Self {
+                    store: place.store().clone(),
+                    folder: place.root().clone(),
+                    base: Base::Bucket {
+                        url: format!("s3://{bucket}"),
+                        quick: place.quick_store().clone(),
+                    },
+                })
+            }
+        }
     }
 
     /// The folder, for messages.
@@ -123,9 +175,10 @@ impl StateStore {
 
     /// An object's place, for messages: paths of the store lack the leading slash.
     fn shown(&self, path: &Path) -> String {
-        match self.is_local {
-            true => format!("/{path}"),
-            false => path.to_string(),
+        match &self.base {
+            Base::Machine => format!("/{path}"),
+            Base::Bucket { url, .. } => format!("{url}/{path}"),
+            Base::Unnamed => path.to_string(),
         }
     }
 
@@ -133,7 +186,9 @@ impl StateStore {
     /// there, where it would be made.
     fn probed(&self) -> Path {
         let mut folder = self.folder.clone();
-        while self.is_local && !std::path::Path::new(&self.shown(&folder)).exists() {
+        while matches!(self.base, Base::Machine)
+            && !std::path::Path::new(&self.shown(&folder)).exists()
+        {
             match folder.parent() {
                 Some(parent) => folder = parent,
                 None => break,
@@ -147,11 +202,22 @@ impl StateStore {
     pub async fn probe(&self) -> Result<(), StateError> {
         let name = format!(".headwater-probe-{}", uuid::Uuid::new_v4().simple());
         let path = self.probed().join(name);
-        let create = || self.put(&path, Bytes::from_static(b"probe"), PutMode::Create);
-        let first = create().await;
-        let second = create().await;
-        let _ = self.store.delete(&path).await;
+        let store = match &self.base {
+            Base::Bucket { quick, .. } => quick,
+            _ => &self.store,
+        };
+        let create = || {
+            let probe = PutPayload::from_static(b"probe");
+            store.put_opts(&path, probe, PutMode::Create.into())
+        };
+        let first = match create().await {
+            // Our own, put by a try whose answer was lost.
+            Err(object_store::Error::AlreadyExists { .. }) => Ok(()),
+            first => first.map(drop),
+        };
         first.map_err(|source| self.failed("create", &path, source))?;
+        let second = create().await;
+        let _ = store.delete(&path).await;
         match second {
             Err(object_store::Error::AlreadyExists { .. }) => Ok(()),
             _ => Err(StateError::NoConditionalPut {

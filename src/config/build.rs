@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
+use headwater_paimon::{Location, StoreOptions};
 use secrecy::SecretString;
 
 use super::{
@@ -50,7 +51,7 @@ pub(crate) fn job_file(settings: Settings, file: &str) -> Result<JobFile, Config
         name: reader.name(file),
         checkpoint: reader.checkpoint(),
         state: State {
-            path: reader.parsed(Section::Job, "state.path", text::folder),
+            path: reader.parsed(Section::Job, "state.path", text::location),
         },
         limits: reader.limits(),
         source,
@@ -227,8 +228,9 @@ impl Reader {
         PaimonSink {
             name: self.text(S, "name"),
             warehouse: self
-                .parsed(S, "catalog.properties.warehouse", text::folder)
-                .unwrap_or_default(),
+                .parsed(S, "catalog.properties.warehouse", text::location)
+                .unwrap_or_else(|| Location::folder("")),
+            store_options: self.store_options(),
             table_options: std::mem::take(&mut self.settings.table_options),
             commit_user_prefix: self.filled(S, "commit.user-prefix"),
             partition_keys: self
@@ -236,6 +238,21 @@ impl Reader {
                 .unwrap_or_default(),
             schema_changes,
         }
+    }
+
+    /// Keys of the table and, in other spellings, those with a free end.
+    fn store_options(&mut self) -> StoreOptions {
+        let mut options = std::mem::take(&mut self.settings.store_options);
+        for key in key::keys().filter(|key| key.section == Section::Sink) {
+            let name = key.name.strip_prefix("catalog.properties.");
+            let used = name.filter(|name| StoreOptions::judge(name).is_some());
+            if let Some(name) = used
+                && let Some((text, Some(_))) = self.raw(Section::Sink, key.name)
+            {
+                options.insert(name, text);
+            }
+        }
+        options
     }
 
     /// `include.schema.changes` without `exclude.schema.changes`.

@@ -2,11 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
     time::Duration,
 };
 
 use headwater_connectors::schema::TableName;
+use headwater_paimon::{Location, StoreOptions};
 use secrecy::SecretString;
 
 /// A job file. Its `Debug` shows no secret.
@@ -89,8 +89,11 @@ pub enum StartupMode {
 pub struct PaimonSink {
     /// A name for people.
     pub name: Option<String>,
-    /// Folder of the warehouse.
-    pub warehouse: PathBuf,
+    /// Where the warehouse is.
+    pub warehouse: Location,
+    /// `catalog.properties.s3.*` and their other spellings: how a bucket is reached, be it the
+    /// warehouse's or that of `state.path`.
+    pub store_options: StoreOptions,
     /// `table.properties.*` by their own names: options of every table that the job creates.
     pub table_options: BTreeMap<String, String>,
     /// Start of the commit user's name.
@@ -194,7 +197,7 @@ pub struct Checkpoint {
 #[derive(Debug, Clone)]
 pub struct State {
     /// Folder of the checkpoint records; `None`: see [`JobFile::state_path`].
-    pub path: Option<PathBuf>,
+    pub path: Option<Location>,
 }
 
 /// `limits`.
@@ -234,7 +237,7 @@ impl JobFile {
     /// Folder of the checkpoint records: `state.path`, else `<warehouse>/.headwater/<job>`.
     /// Characters of the job's name that a folder should not have are written as `%` and two hex
     /// digits, so that two jobs never share a folder.
-    pub fn state_path(&self) -> PathBuf {
+    pub fn state_path(&self) -> Location {
         if let Some(path) = &self.state.path {
             return path.clone();
         }
@@ -246,7 +249,7 @@ impl JobFile {
                 _ => folder.push_str(&format!("%{byte:02X}")),
             }
         }
-        self.sink.warehouse.join(".headwater").join(folder)
+        self.sink.warehouse.join(".headwater").join(&folder)
     }
 
     /// Chunks that are read at a time: `limits.source.concurrent-chunks`, or fewer when

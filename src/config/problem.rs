@@ -6,7 +6,7 @@ use std::fmt;
 use super::key::distance;
 
 /// Words that mark a key as secret: the values of such keys are never shown.
-const SECRET_WORDS: [&str; 13] = [
+const SECRET_WORDS: [&str; 14] = [
     "password",
     "passwort",
     "passwd",
@@ -19,6 +19,7 @@ const SECRET_WORDS: [&str; 13] = [
     "apikey",
     "api-key",
     "access-key",
+    "access.key",
     "accesskey",
 ];
 

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headwater_paimon::StoreOptions;
+
 use super::{
     expand::{Environment, expand},
     job_file::Warning,
@@ -32,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) routes: Vec<(Mark, Group)>,
     /// `table.properties.*` by their own names.
     pub(crate) table_options: BTreeMap<String, String>,
+    /// Options of the store that no key of the table names.
+    pub(crate) store_options: StoreOptions,
     pub(crate) warnings: Vec<Warning>,
     pub(crate) problems: Vec<Problem>,
     /// Sections that are wrong as a whole, which was told already.
@@ -60,6 +64,7 @@ impl Settings {
             groups: BTreeMap::new(),
             routes: Vec::new(),
             table_options: BTreeMap::new(),
+            store_options: StoreOptions::new(),
             warnings: Vec::new(),
             problems: Vec::new(),
             told: BTreeSet::new(),
@@ -360,6 +365,7 @@ impl Settings {
             Some(Property::TableOption(name)) => {
                 self.table_options.insert(name, text);
             }
+            Some(Property::StoreOption(name)) => self.store_options.insert(name, text),
             Some(Property::Accepted(why)) => {
                 self.warn(
                     full,

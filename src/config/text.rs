@@ -1,12 +1,10 @@
 //! Values that are small languages: table patterns, the partition key, server ids, paths, kinds of
 //! schema change.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use headwater_connectors::schema::TableName;
+use headwater_paimon::{Error, Location};
 
 use super::{job_file::SchemaChangeKind, key};
 use crate::route::regex_reason;
@@ -83,28 +81,13 @@ pub(crate) fn server_id(text: &str) -> Result<(u32, u32), String> {
     Ok((first, last))
 }
 
-/// A local folder: a path, or a URL `file:/…`, `file:///…`, `file://localhost/…`.
-pub(crate) fn folder(text: &str) -> Result<PathBuf, String> {
-    let text = text.trim();
-    if let Some(rest) = text.strip_prefix("file:") {
-        let path = match rest.strip_prefix("//") {
-            Some(rest) => rest.strip_prefix("localhost").unwrap_or(rest),
-            None => rest,
-        };
-        if !path.starts_with('/') {
-            return Err("a `file:` URL needs an absolute path, as in `file:///data`".to_owned());
-        }
-        return Ok(PathBuf::from(path));
-    }
-    if let Some((scheme, _)) = text.split_once("://") {
-        return Err(format!(
-            "`{scheme}://` is not supported yet; this version writes to a local folder"
-        ));
-    }
-    if text.is_empty() {
-        return Err("write the path of a folder".to_owned());
-    }
-    Ok(PathBuf::from(text))
+/// A local folder (a path, or a URL `file:/…`, `file:///…`, `file://localhost/…`), or a prefix of
+/// a bucket (`s3://bucket/prefix`).
+pub(crate) fn location(text: &str) -> Result<Location, String> {
+    text.parse().map_err(|error| match error {
+        Error::Location { message, .. } => message,
+        other => other.to_string(),
+    })
 }
 
 /// `db.t1:a,b;db.t2:c`.

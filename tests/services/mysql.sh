@@ -64,7 +64,7 @@ find_tools() { # sets $bin, the folder of mysqld and mysql, and $base, options t
     bin=$(dirname "$(command -v mysql)")
     return
   fi
-  HEADWATER_CACHE=$cache "$here/unpack.sh" "$cache/mysql" >&2
+  HEADWATER_CACHE=$cache "$here/unpack.sh" "$cache/mysql" mysql >&2
   bin=$tools
   base=(--basedir="$cache/mysql/usr" --plugin-dir="$cache/mysql/usr/lib/mysql/plugin"
     --lc-messages-dir="$cache/mysql/usr/share/mysql" --character-sets-dir="$cache/mysql/usr/share/mysql/charsets")

@@ -1,10 +1,15 @@
 #!/usr/bin/env bash
-# unpack.sh DEST: MySQL's server and client from the packages of Debian or Ubuntu, with every library they need (the
-# C library too), unpacked into DEST without root and without touching the host. DEST/tools/{mysqld,mysql,mysqlbinlog}
-# start them. Debian stable has no MySQL: there the packages come from sid. Ubuntu's come from its configured sources.
+# unpack.sh DEST mysql|ceph: a server and its tools from the packages of Debian or Ubuntu, with every library they need
+# (the C library too), unpacked into DEST without root and without touching the host. DEST/tools/PROGRAM starts one.
+# Debian stable has no MySQL: there the packages come from sid. Ubuntu's come from its configured sources.
 set -euo pipefail
-dest=$1 apt=$1.apt
-programs=(mysqld mysql mysqlbinlog)
+dest=$1 what=$2 apt=$1.apt
+case $what in
+mysql) programs=(mysqld mysql mysqlbinlog) families=(mysql-server-core mysql-client-core) own='mysql-(server|client)-core' ;;
+ceph) programs=(monmaptool osdmaptool ceph-mon ceph-osd radosgw radosgw-admin) families=(ceph-mon ceph-osd radosgw)
+  own='(ceph-(mon|osd|base|common)|radosgw)=' ;;
+*) exit 2 ;;
+esac
 die() { echo "unpack.sh: $*" >&2; exit 1; }
 
 [[ ! -f $dest/.done ]] || exit 0
@@ -13,7 +18,7 @@ exec 9>"$dest.lock"
 flock 9
 [[ ! -f $dest/.done ]] || exit 0
 mkdir -p "$apt"/{lists/partial,archives/partial,none}
-echo "MySQL: unpacking packages into $dest (once)"
+echo "$what: unpacking packages into $dest (once)"
 
 # apt with its own state: nothing counts as installed, so it works out the whole closure.
 . /etc/os-release
@@ -25,7 +30,7 @@ case " ${ID:-} ${ID_LIKE:-} " in
   echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${mirror:-http://deb.debian.org/debian} sid main" >"$apt/sources.list"
   sources=$apt/sources.list parts=$apt/none
   ;;
-*) die "${ID:-this system} is neither Debian nor Ubuntu: install MySQL 8 or 9, so that mysqld and mysql are on PATH" ;;
+*) die "${ID:-this system} is neither Debian nor Ubuntu: its packages of $what cannot be unpacked" ;;
 esac
 : >"$apt/status"
 cat >"$apt/apt.conf" <<CONF
@@ -38,13 +43,17 @@ CONF
 export APT_CONFIG=$apt/apt.conf LC_ALL=C
 apt-get -qq update || die "the package lists cannot be fetched"
 newest() { apt-cache pkgnames "$1" | grep -E "^$1(-[0-9.]+)?$" | sort -V | tail -1; }
-server=$(newest mysql-server-core) client=$(newest mysql-client-core)
-[[ -n $server && -n $client ]] || die "the package sources have no MySQL server: install MySQL 8 or 9, so that mysqld is on PATH"
+asked=()
+for family in "${families[@]}"; do
+  package=$(newest "$family")
+  [[ -n $package ]] || die "the package sources have no $family"
+  asked+=("$package")
+done
 
 # Of the closure only libraries and what was asked for: the rest serves installation scripts.
-mapfile -t wanted < <(apt-get install -s "$server" "$client" | sed -n 's/^Inst \([^ ]*\) (\([^ ]*\) .*/\1=\2/p' |
-  grep -E '^(lib|mysql-(server|client)-core)' | grep -vE '^lib(perl|pam|systemd-shared|[a-z-]*-perl=)')
-[[ ${#wanted[@]} -gt 5 ]] || die "apt cannot work out what $server needs"
+mapfile -t wanted < <(apt-get install -s "${asked[@]}" | sed -n 's/^Inst \([^ ]*\) (\([^ ]*\) .*/\1=\2/p' |
+  grep -E "^(lib|$own)" | grep -vE '^lib(perl|pam|systemd-shared|[a-z-]*-perl=)')
+[[ ${#wanted[@]} -gt 5 ]] || die "apt cannot work out what ${asked[*]} needs"
 (cd "$apt/archives" && apt-get -qq download "${wanted[@]}") || die "the packages cannot be fetched"
 rm -rf "$dest.new"
 mkdir -p "$dest.new/tools"
@@ -67,5 +76,5 @@ for program in "${programs[@]}"; do
 done
 rm -rf "$dest"
 mv "$dest.new" "$dest"
-"$dest/tools/mysqld" --version >&2 || die "the unpacked server does not run"
+"$dest/tools/${programs[0]}" --version >/dev/null 2>&1 || "$dest/tools/${programs[0]}" --help >/dev/null || die "the unpacked programs do not run"
 touch "$dest/.done"

@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::{
-    data_type::DataType,
+    alter::ColumnPlace,
+    data_type::{DataField, DataType},
     storage::faulty::{Fault, Faulty},
 };
 

@@ -2,7 +2,7 @@
 //!
 //! Source: `org.apache.paimon.mergetree.Levels`, `LevelSortedRun`.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::HashMap};
 
 use crate::{binary_row::compare_keys, data_file_meta::DataFileMeta, data_type::DataType};
 
@@ -15,6 +15,10 @@ pub(crate) struct Levels {
     /// Level 1 and up, each in key order.
     upper: Vec<Vec<DataFileMeta>>,
     key: Vec<DataType>,
+    /// Place of each file in the manifest, about: of two rows with one key and one sequence number
+    /// the later counts.
+    arrivals: HashMap<String, usize>,
+    arrived: usize,
 }
 
 /// A sorted run and the level it stands at.
@@ -39,8 +43,8 @@ impl LevelRun<'_> {
 }
 
 impl Levels {
-    /// Files of a bucket whose key has these types, with at least `levels` levels: more if a file
-    /// stands higher.
+    /// Files of a bucket in the order of the manifest, whose key has these types, with at least
+    /// `levels` levels: more if a file stands higher.
     pub(crate) fn new(key: &[DataType], files: Vec<DataFileMeta>, levels: i32) -> Self {
         let highest = files.iter().map(|file| file.level).max().unwrap_or(0);
         let upper = usize::try_from(highest.max(levels - 1).max(1)).unwrap_or(1);
@@ -48,6 +52,8 @@ impl Levels {
             level0: Vec::new(),
             upper: vec![Vec::new(); upper],
             key: key.to_vec(),
+            arrivals: HashMap::new(),
+            arrived: 0,
         };
         all.update(&[], files);
         all
@@ -64,7 +70,12 @@ impl Levels {
         for files in &mut self.upper {
             files.retain(|file| !gone(file));
         }
+        for file in before {
+            self.arrivals.remove(&file.file_name);
+        }
         for file in after {
+            self.arrivals.insert(file.file_name.clone(), self.arrived);
+            self.arrived += 1;
             let level = usize::try_from(file.level).unwrap_or(0);
             match level.checked_sub(1) {
                 None => self.level0.push(file),
@@ -129,6 +140,12 @@ impl Levels {
     /// How many sorted runs a reader has to merge.
     pub(crate) fn run_count(&self) -> usize {
         self.level0.len() + self.upper.iter().filter(|files| !files.is_empty()).count()
+    }
+
+    /// Some of the files, in the order in which they came.
+    pub(crate) fn in_order_of_arrival(&self, mut files: Vec<DataFileMeta>) -> Vec<DataFileMeta> {
+        files.sort_by_key(|file| self.arrivals.get(&file.file_name).copied());
+        files
     }
 
     /// Files of a level above 0, in key order.

@@ -84,7 +84,7 @@ pub(crate) struct Memory {
     /// When everything was taken last, milliseconds since the epoch.
     pub(crate) last_full_ms: Option<i64>,
     /// Decisions since level 0 was emptied last.
-    skipped: u32,
+    pub(super) skipped: u32,
 }
 
 impl Universal {

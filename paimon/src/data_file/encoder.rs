@@ -76,16 +76,13 @@ impl FileShape {
                 ..field.clone()
             });
         }
-        columns.push(system_field(
-            "_SEQUENCE_NUMBER",
-            SEQUENCE_FIELD_ID,
-            DataType::BigInt,
-        ));
-        columns.push(system_field(
-            "_VALUE_KIND",
-            KIND_FIELD_ID,
-            DataType::TinyInt,
-        ));
+        if !schema.primary_keys.is_empty() {
+            let sequence = ("_SEQUENCE_NUMBER", SEQUENCE_FIELD_ID, DataType::BigInt);
+            let kind = ("_VALUE_KIND", KIND_FIELD_ID, DataType::TinyInt);
+            for (name, id, data_type) in [sequence, kind] {
+                columns.push(system_field(name, id, data_type));
+            }
+        }
         columns.extend(schema.fields.iter().cloned());
         let arrow = columns
             .iter()

@@ -14,11 +14,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    error::Result,
-    manifest::ManifestEntry,
-    schema::now_ms,
-    snapshot::PaimonSnapshot,
-    storage,
+    error::Result, manifest::ManifestEntry, schema::now_ms, snapshot::PaimonSnapshot, storage,
     table::Table,
 };
 
@@ -392,6 +388,3 @@ pub(super) async fn hint(table: &Table, main: &Lineage, record: Record, name: &s
         tracing::debug!(table = table.name(), %error, "hint not written");
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -4,9 +4,13 @@
 //! Everything here may run beside writers, also those of other engines, and may be killed at any
 //! step: nothing that is needed is ever deleted, and the same call again goes on.
 
+mod branch;
 mod consumer;
 mod expire;
+#[cfg(test)]
+mod history;
 mod lineage;
+mod orphan;
 mod policy;
 mod reclaim;
 mod rollback;
@@ -15,7 +19,11 @@ mod travel;
 
 pub use self::{
     expire::Expired,
+    orphan::{OrphanFile, OrphanRequest, Orphans},
     policy::Retention,
     tag::{Tag, TagRequest},
     travel::SnapshotRef,
 };
+
+#[cfg(test)]
+mod tests;

@@ -71,12 +71,23 @@ impl Retention {
         Ok(policy)
     }
 
-    /// Keeps exactly so many snapshots, whatever the options say of numbers and ages.
+    /// Keeps exactly so many snapshots, whatever the options say of numbers and ages. Changelogs
+    /// go with them, unless the options let them live longer.
     pub fn keep(self, snapshots: i64) -> Self {
+        let or = |changelogs: i64, of_snapshots: i64| match changelogs == of_snapshots {
+            true => snapshots,
+            false => changelogs.max(snapshots),
+        };
         Self {
             snapshots_min: snapshots,
             snapshots_max: snapshots,
             snapshot_age_max: Duration::ZERO,
+            changelogs_min: or(self.changelogs_min, self.snapshots_min),
+            changelogs_max: or(self.changelogs_max, self.snapshots_max),
+            changelog_age_max: match self.changelog_age_max == self.snapshot_age_max {
+                true => Duration::ZERO,
+                false => self.changelog_age_max,
+            },
             expire_limit: i64::from(i32::MAX),
             ..self
         }

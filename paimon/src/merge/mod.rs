@@ -9,7 +9,11 @@
 
 use std::sync::Arc;
 
-use crate::{data_file::KeyValueBatch, error::Result, schema::Schema};
+use crate::{
+    data_file::KeyValueBatch,
+    error::{Error, Result},
+    schema::Schema,
+};
 
 mod aggregation;
 mod aggregator;
@@ -80,4 +84,33 @@ pub(crate) fn function(schema: &Schema) -> Result<Arc<dyn MergeFunction>> {
         options::Engine::PartialUpdate => Arc::new(partial_update::PartialUpdate::new(schema)?),
         options::Engine::Aggregation => Arc::new(aggregation::Aggregation::new(schema)?),
     })
+}
+
+/// Refuses a schema whose options contradict each other or its columns, as to merging.
+///
+/// Source: `SchemaValidation`.
+pub(crate) fn check(schema: &Schema) -> Result<()> {
+    let options = options::Options::of(schema);
+    let refuse = |why: &str| Err(Error::Unsupported(why.to_owned()));
+    function(schema)?;
+    let order = order::SequenceOrder::new(schema)?;
+    let producer = options.text("changelog-producer").unwrap_or("none");
+    if options.engine()? == options::Engine::FirstRow {
+        if !order.columns().is_empty() {
+            return refuse("option sequence.field with merge-engine first-row: set one");
+        }
+        if !["none", "lookup"].contains(&producer.to_ascii_lowercase().as_str()) {
+            return refuse(
+                "option changelog-producer with merge-engine first-row: set none or lookup",
+            );
+        }
+    }
+    for name in options.sequence_fields() {
+        if let Some(function) = options.of_column(name, "aggregate-function") {
+            return Err(Error::Unsupported(format!(
+                "option fields.{name}.aggregate-function = {function}: {name} is a sequence.field"
+            )));
+        }
+    }
+    Ok(())
 }

@@ -62,6 +62,13 @@ impl SequenceOrder {
         };
         rows_of(converter, &self.columns, columns).map(Some)
     }
+
+    /// As [`SequenceOrder::rows`], from nothing but its [`columns`](Self::columns).
+    pub(crate) fn rows_of_own(&self, columns: &[ArrayRef]) -> Result<Option<Rows>> {
+        let converter = self.converter.as_ref();
+        let rows = converter.map(|converter| converter.convert_columns(columns));
+        Ok(rows.transpose()?)
+    }
 }
 
 /// Makes comparable bytes of columns; NULL is the least, also where the order descends. `None`

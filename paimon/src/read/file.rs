@@ -30,7 +30,11 @@ use crate::{
 
 use super::{
     bind::{Origin, bind},
+    bucket::Deletions,
     cast::Cast,
+    deletions::selection,
+    predicate::Bound,
+    prune,
 };
 
 /// Name of the column with each row's sequence number.
@@ -49,6 +53,17 @@ pub(crate) struct FileOpener {
     bucket: i32,
     /// Schemas of files, by id.
     schemas: Arc<Mutex<HashMap<i64, Arc<Schema>>>>,
+    /// Deletion vectors, by file name.
+    deletions: Arc<Deletions>,
+    prune: Option<Prune>,
+}
+
+/// Leaves out row groups that cannot match.
+#[derive(Debug, Clone)]
+struct Prune {
+    filter: Arc<Bound>,
+    /// Columns whose statistics may be looked at.
+    fields: Arc<Vec<DataField>>,
 }
 
 /// Columns to read: fields of the table, found in files by their id, then system columns.
@@ -115,6 +130,27 @@ impl FileOpener {
             partition,
             bucket,
             schemas: Arc::default(),
+            deletions: Arc::default(),
+            prune: None,
+        }
+    }
+
+    /// Leaves out rows that these deletion vectors delete.
+    pub(super) fn without(mut self, deletions: Deletions) -> Self {
+        self.deletions = Arc::new(deletions);
+        self
+    }
+
+    /// Leaves out row groups in which no row matches, as far as the statistics of these columns
+    /// say.
+    pub(super) fn pruning(&self, filter: Option<Arc<Bound>>, fields: &[DataField]) -> Self {
+        let prune = filter.map(|filter| Prune {
+            filter,
+            fields: Arc::new(fields.to_vec()),
+        });
+        Self {
+            prune,
+            ..self.clone()
         }
     }
 
@@ -140,10 +176,8 @@ impl FileOpener {
         wanted: &Wanted,
         batch_rows: usize,
     ) -> Result<FileStream> {
+        check_format(&self.table, meta)?;
         let path = self.table.file_path(&self.partition, self.bucket, meta)?;
-        if !meta.file_name.ends_with(".parquet") {
-            return Err(Error::Unsupported(format!("reading {path}: only Parquet")));
-        }
         let schema = self.schema(meta.schema_id).await?;
         let reader = ObjectReader {
             store: self.table.store().clone(),
@@ -172,7 +206,12 @@ impl FileOpener {
             }
         }
         let mask = ProjectionMask::roots(builder.parquet_schema(), indexes);
-        let stream = builder
+        let deleted = match self.deletions.get(&meta.file_name) {
+            Some(file) => self.table.deleted_rows(file).await?,
+            None => Vec::new(),
+        };
+        let stream = self
+            .select(builder, &schema, &deleted)
             .with_projection(mask)
             .with_batch_size(batch_rows)
             .build()
@@ -183,6 +222,65 @@ impl FileOpener {
             .and_then(move |batch| std::future::ready(bind(&target, &origins, &batch)))
             .boxed())
     }
+}
+
+impl FileOpener {
+    /// Selects the rows that are to be read.
+    fn select(
+        &self,
+        builder: ParquetRecordBatchStreamBuilder<ObjectReader>,
+        schema: &Schema,
+        deleted: &[u64],
+    ) -> ParquetRecordBatchStreamBuilder<ObjectReader> {
+        let groups = builder.metadata().row_groups();
+        let mut wanted = Vec::with_capacity(groups.len());
+        let mut ranges = Vec::with_capacity(groups.len());
+        let mut row = 0;
+        let fields = self.fields_with_statistics(schema);
+        for (index, group) in groups.iter().enumerate() {
+            let rows = u64::try_from(group.num_rows()).unwrap_or(0);
+            let may_match = self
+                .prune
+                .as_ref()
+                .is_none_or(|prune| prune.filter.may_match(&prune::of_row_group(&fields, group)));
+            if may_match {
+                wanted.push(index);
+                ranges.push(row..row + rows);
+            }
+            row += rows;
+        }
+        if !deleted.is_empty() {
+            return builder.with_row_selection(selection(&ranges, deleted, row));
+        }
+        match wanted.len() == groups.len() {
+            true => builder,
+            false => builder.with_row_groups(wanted),
+        }
+    }
+
+    /// The file's fields whose statistics may be looked at: of the same type as now.
+    fn fields_with_statistics(&self, schema: &Schema) -> Vec<DataField> {
+        let now = self.prune.iter().flat_map(|prune| prune.fields.iter());
+        now.filter_map(|now| {
+            let then = schema.fields.iter().find(|then| then.id == now.id)?;
+            (then.data_type == now.data_type).then(|| then.clone())
+        })
+        .collect()
+    }
+}
+
+/// Refuses data files of a format that is not read.
+pub(super) fn check_format(table: &Table, file: &DataFileMeta) -> Result<()> {
+    if file.file_name.ends_with(".parquet") {
+        return Ok(());
+    }
+    let format = file.file_name.rsplit('.').next().unwrap_or_default();
+    Err(Error::Unsupported(format!(
+        "table {}: data file {} is of format {format}, and only Parquet is read. Set its option \
+         file.format to parquet, compact it fully with another engine, then read it",
+        table.name(),
+        file.file_name
+    )))
 }
 
 /// What the store said, if it was the store; else the file is damaged.

@@ -16,6 +16,7 @@ pub use typed::{
 pub(crate) use value::memory_size;
 
 use crate::{
+    data_type::DataType,
     error::{Error, Result},
     schema::Schema,
     stats::StatsPlan,
@@ -23,25 +24,12 @@ use crate::{
 };
 
 /// Options with the values that are fine, and why others are not.
-const FINE: [(&str, &[&str], &str); 18] = [
-    (
-        "merge-engine",
-        &["deduplicate"],
-        "of rows with one key the last one counts, nothing else",
-    ),
-    (
-        "changelog-producer",
-        // The other two are made by compactions.
-        &["none", "lookup", "full-compaction"],
-        "no changelog files are written, so that who streams the table would miss every change",
-    ),
+const FINE: [(&str, &[&str], &str); 14] = [
     (
         "deletion-vectors.enabled",
         &["false"],
         "readers would not see new rows before someone compacts the table",
     ),
-    ("ignore-delete", &["false"], DELETES),
-    ("deduplicate.ignore-delete", &["false"], DELETES),
     ("file.format", &["parquet"], "data files are Parquet"),
     ("manifest.format", &["avro"], "manifests are Avro"),
     ("bucket-function.type", &["default"], BUCKETS),
@@ -58,12 +46,7 @@ const FINE: [(&str, &[&str], &str); 18] = [
 ];
 
 /// Options that must not be set at all.
-const REFUSED: [(&str, &str); 19] = [
-    ("sequence.field", SEQUENCE),
-    (
-        "rowkind.field",
-        "each row says itself whether it is a delete",
-    ),
+const REFUSED: [(&str, &str); 17] = [
     ("file.format.per.level", "data files are Parquet"),
     ("file.compression.per.level", NOT_YET),
     ("data-file.path-directory", ELSEWHERE),
@@ -83,7 +66,6 @@ const REFUSED: [(&str, &str); 19] = [
     ("pk-full-text.index.columns", INDEX),
 ];
 
-const DELETES: &str = "deleted rows would stay";
 const BUCKETS: &str = "rows are placed by the default function";
 const ELSEWHERE: &str = "data files stand in the table's own folder";
 const DEFAULTS: &str = "NULL is written as NULL, not as another value";
@@ -210,7 +192,28 @@ impl Schema {
                 found.push(format!("option {name} = {value}: {DEFAULTS}"));
             }
         }
-        let unreadable = [TableOptions::of(self).err(), StatsPlan::new(self).err()];
+        found.extend(self.fields.iter().filter_map(|field| {
+            let value = field.default_value.as_ref()?;
+            Some(format!(
+                "column {} with DEFAULT {value}: {DEFAULTS}",
+                field.name
+            ))
+        }));
+        let fine_times = self
+            .fields
+            .iter()
+            .filter(|field| has_fine_times(&field.data_type));
+        found.extend(fine_times.map(|field| {
+            format!(
+                "column {} of type {}: timestamps of more than 6 digits are not written within others",
+                field.name, field.data_type
+            )
+        }));
+        let unreadable = [
+            TableOptions::of(self).err(),
+            StatsPlan::new(self).err(),
+            crate::merge::check(self).err(),
+        ];
         found.extend(unreadable.into_iter().flatten().map(|error| match error {
             Error::Unsupported(text) => text,
             error => error.to_string(),
@@ -237,6 +240,22 @@ impl Schema {
             Some(reason) => Err(Error::Unsupported(reason)),
             None => Ok(()),
         }
+    }
+}
+
+/// Whether a nested type holds timestamps that Parquet files of the format have as INT96.
+fn has_fine_times(data_type: &DataType) -> bool {
+    let fine = |inner: &DataType| {
+        matches!(
+            inner,
+            DataType::Timestamp(7..) | DataType::TimestampLtz(7..)
+        ) || has_fine_times(inner)
+    };
+    match data_type {
+        DataType::Array(element) | DataType::Multiset(element) => fine(&element.data_type),
+        DataType::Map(key, value) => fine(&key.data_type) || fine(&value.data_type),
+        DataType::Row(fields) => fields.iter().any(|field| fine(&field.data_type)),
+        _ => false,
     }
 }
 

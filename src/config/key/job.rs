@@ -33,7 +33,7 @@ pub(super) const KEYS: &[Key] = &[
         "state.path",
         Kind::Text,
         "",
-        "Folder of the checkpoint records; `<warehouse>/.headwater/<job>` when absent",
+        "Where the checkpoint records are, as `catalog.properties.warehouse`; `<warehouse>/.headwater/<job>` when absent",
     ),
     key(
         "limits.memory",

@@ -26,9 +26,52 @@ pub(super) const KEYS: &[Key] = &[
         "catalog.properties.warehouse",
         Kind::Text,
         "",
-        "Folder of the warehouse: a path or a `file://` URL",
+        "Where the warehouse is: a path, a `file://` URL, or `s3://bucket/prefix` (`s3a://` too)",
     )
     .required(),
+    key(
+        "catalog.properties.s3.endpoint",
+        Kind::Text,
+        "",
+        "Address of an S3 server; AWS when absent. For all of `s3.*`: `fs.s3a.*` and `s3a.*` are \
+         the same, and what is absent comes from the environment (`AWS_ENDPOINT_URL`, …)",
+    ),
+    key(
+        "catalog.properties.s3.path.style.access",
+        Kind::Bool,
+        "",
+        "Whether the bucket is named in the path of a URL instead of its host, as MinIO and Ceph \
+         mostly want it; when absent, for hosts that are numbers",
+    ),
+    key(
+        "catalog.properties.s3.region",
+        Kind::Text,
+        "",
+        "Region of the bucket; `us-east-1` when absent",
+    )
+    .also("catalog.properties.s3.endpoint.region"),
+    key(
+        "catalog.properties.s3.access-key",
+        Kind::Text,
+        "",
+        "Key to the bucket; with `s3.secret-key`. When both are absent: from the environment, a \
+         web identity, the container or the machine",
+    )
+    .secret(),
+    key(
+        "catalog.properties.s3.secret-key",
+        Kind::Text,
+        "",
+        "Its secret",
+    )
+    .secret(),
+    key(
+        "catalog.properties.s3.session.token",
+        Kind::Text,
+        "",
+        "Token of a temporary key",
+    )
+    .secret(),
     key(
         "catalog.properties.uri",
         Kind::Text,

@@ -2,6 +2,8 @@
 //! `table.properties.*`, and settings of a JVM. What would change a value, a row or the safety of
 //! the connection is refused; what only tunes a machine that is not here is read with a warning.
 
+use headwater_paimon::{StoreOption, StoreOptions};
+
 use super::Section;
 
 /// What a key with a free end does.
@@ -9,6 +11,8 @@ use super::Section;
 pub(crate) enum Property {
     /// An option of every table, by its own name.
     TableOption(String),
+    /// An option of the store that the warehouse is in, by its own name.
+    StoreOption(String),
     /// Read with a warning that says why it does nothing.
     Accepted(&'static str),
     /// Refused: it would change something.
@@ -115,8 +119,14 @@ fn debezium(name: &str, value: &str) -> Property {
 fn catalog(name: &str) -> Property {
     let cache = name == "cache-enabled" || name.starts_with("cache.");
     if cache || name == "client-pool-size" {
-        Property::Accepted("the catalog is a folder and nothing of it is cached")
-    } else {
-        Property::NotYet("only a warehouse in a local folder is written")
+        return Property::Accepted("the catalog is a folder and nothing of it is cached");
+    }
+    match StoreOptions::judge(name) {
+        Some(StoreOption::Used) => Property::StoreOption(name.to_owned()),
+        Some(StoreOption::Ignored) => Property::Accepted("it only tunes the S3 client of Java"),
+        Some(StoreOption::Refused) => {
+            Property::NotYet("it would change how objects are kept or reached")
+        }
+        None => Property::NotYet("only a warehouse in a folder or on S3 is written"),
     }
 }

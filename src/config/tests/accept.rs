@@ -1,8 +1,9 @@
 //! Files that must run as they are.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use headwater_connectors::schema::TableName;
+use headwater_paimon::Location;
 
 use super::*;
 
@@ -125,13 +126,13 @@ fn the_page_of_flink_cdc_runs_unchanged() {
         r"adb.\.*, bdb.user_table_[0-9]+, [app|web].order_\.*"
     );
     assert_eq!(job.source.server_id, Some((5401, 5404)));
-    assert_eq!(job.sink.warehouse, PathBuf::from("/path/warehouse"));
+    assert_eq!(job.sink.warehouse, Location::folder("/path/warehouse"));
     assert_eq!(job.pipeline.parallelism, 2);
     assert_eq!(job.snapshot_workers(), 2);
     assert_eq!(job.warnings, []);
     assert_eq!(
         job.state_path(),
-        PathBuf::from("/path/warehouse/.headwater/MySQL%20to%20Paimon%20Pipeline")
+        Location::folder("/path/warehouse/.headwater/MySQL%20to%20Paimon%20Pipeline")
     );
 }
 
@@ -161,7 +162,7 @@ fn what_a_file_leaves_out_has_flinks_defaults() {
     assert_eq!(job.limits.source.rows_per_second, None);
     assert_eq!(job.limits.source.connections_max, 8);
     assert_eq!(job.limits.source.concurrent_chunks_max, 4);
-    assert_eq!(job.state_path(), PathBuf::from("/w/.headwater/shop"));
+    assert_eq!(job.state_path(), Location::folder("/w/.headwater/shop"));
     assert_eq!(job.warnings, []);
 }
 
@@ -178,7 +179,7 @@ fn everything_at_once() {
         assert!(job.source.include_comments && !job.source.tinyint1_as_boolean);
         assert!(job.source.time_as_string && job.source.accept_foreign_key_cascades);
         assert_eq!(job.source.heartbeat_interval, Duration::from_secs(60));
-        assert_eq!(job.sink.warehouse, PathBuf::from("/lake/wh"));
+        assert_eq!(job.sink.warehouse, Location::folder("/lake/wh"));
         assert_eq!(job.sink.commit_user_prefix, "etl");
         assert_eq!(job.sink.table_options["bucket"], "4");
         assert_eq!(job.sink.table_options["file.format"], "parquet");
@@ -201,7 +202,10 @@ fn everything_at_once() {
         assert_eq!(job.routes[1].replace_symbol.as_deref(), Some("<>"));
         assert_eq!(job.pipeline.route_mode, RouteMode::FirstMatch);
         assert_eq!(job.checkpoint.interval, Duration::from_secs(60));
-        assert_eq!(job.state_path(), PathBuf::from("/var/lib/headwater/shop"));
+        assert_eq!(
+            job.state_path(),
+            Location::folder("/var/lib/headwater/shop")
+        );
         assert_eq!(job.limits.memory_bytes, 512 << 20);
         assert_eq!(job.limits.source.rows_per_second, Some(50_000));
         assert_eq!(job.limits.source.connections_max, 6);
@@ -343,7 +347,37 @@ fn names_that_are_no_folder_names_never_share_a_folder() {
         let text = minimal("", "", &format!("pipeline:\n  name: \"{name}\"\n"));
         accepted(&text).state_path()
     };
-    assert_eq!(path("a/../b"), PathBuf::from("/w/.headwater/a%2F..%2Fb"));
-    assert_eq!(path(".."), PathBuf::from("/w/.headwater/%2E."));
+    assert_eq!(path("a/../b"), Location::folder("/w/.headwater/a%2F..%2Fb"));
+    assert_eq!(path(".."), Location::folder("/w/.headwater/%2E."));
     assert_ne!(path("a b"), path("a_b"));
+}
+
+#[test]
+fn a_warehouse_on_s3_in_every_spelling() {
+    let text = minimal(
+        "",
+        "  catalog.properties.s3.endpoint: http://127.0.0.1:9000\n  \
+         catalog.properties.fs.s3a.path.style.access: true\n  \
+         catalog.properties.s3.access-key: k\n  catalog.properties.s3a.secret-key: hunter2\n  \
+         catalog.properties.fs.s3a.connection.maximum: 100\n",
+        "state.path: s3a://states/shop\n",
+    )
+    .replace("/w\n", "s3://lake/w/\n");
+    let job = accepted(&text);
+    assert_eq!(job.sink.warehouse.to_string(), "s3://lake/w");
+    assert_eq!(job.state_path().to_string(), "s3://states/shop");
+    let shown = format!("{job:?}");
+    for option in [
+        "s3.endpoint",
+        "fs.s3a.path.style.access",
+        "s3.access-key",
+        "s3a.secret-key",
+    ] {
+        assert!(shown.contains(option), "{option}: {shown}");
+    }
+    assert!(!shown.contains("hunter2"), "{shown}");
+    assert_eq!(job.warnings.len(), 1);
+    let text = minimal("", "", "").replace("/w\n", "s3://lake\n");
+    let state = accepted(&text).state_path().to_string();
+    assert_eq!(state, "s3://lake/.headwater/shop");
 }

@@ -138,8 +138,16 @@ fn what_this_version_cannot_do_is_refused_by_name_and_line() {
             "`sink.catalog.properties.metastore: hive` is not supported yet",
         ),
         (
-            "catalog.properties.s3.endpoint: x",
-            "`sink.catalog.properties.s3.endpoint: x` is not supported yet: only a warehouse in a local folder is written",
+            "catalog.properties.fs.oss.endpoint: x",
+            "`sink.catalog.properties.fs.oss.endpoint: x` is not supported yet: only a warehouse in a folder or on S3 is written",
+        ),
+        (
+            "catalog.properties.fs.s3a.encryption.algorithm: SSE-C",
+            "`sink.catalog.properties.fs.s3a.encryption.algorithm: SSE-C` is not supported yet: it would change how objects are kept or reached",
+        ),
+        (
+            "catalog.properties.s3.path.style.access: x",
+            "`sink.catalog.properties.s3.path.style.access: x` is not valid: write `true` or `false`",
         ),
         (
             "exclude.schema.changes: [add]",
@@ -204,8 +212,8 @@ fn what_this_version_cannot_do_is_refused_by_name_and_line() {
             "10: `limits.source.bytes-per-second: 5MB` is not supported yet; this version knows `off` only",
         ),
         (
-            "state.path: s3://bucket/x\n",
-            "10: `state.path` is not valid: `s3://` is not supported yet; this version writes to a local folder",
+            "state.path: gs://bucket/x\n",
+            "10: `state.path` is not valid: `gs://` is not supported; write a folder of this machine, or `s3://bucket/…` for S3 and what speaks its protocol",
         ),
     ];
     for (text, message) in rest {
@@ -225,14 +233,15 @@ fn other_sources_sinks_and_warehouses() {
         refused(&text),
         ["8: a sink of type `doris` is not supported yet; this version knows `paimon` only"]
     );
-    for warehouse in ["s3://b/w", "oss://b/w", "hdfs://n/w"] {
+    for warehouse in ["gs://b/w", "oss://b/w", "hdfs://n/w"] {
         let text = minimal("", "", "").replace("/w", warehouse);
         let scheme = warehouse.split(':').next().unwrap();
         assert_eq!(
             refused(&text),
             [format!(
-                "9: `sink.catalog.properties.warehouse` is not valid: `{scheme}://` is not \
-                 supported yet; this version writes to a local folder"
+                "9: `sink.catalog.properties.warehouse` is not valid: `{scheme}://` is \
+                 not supported; write a folder of this machine, or `s3://bucket/…` for S3 and what \
+                 speaks its protocol"
             )]
         );
     }

@@ -73,12 +73,12 @@ fn secrets_in_flow_style_and_in_properties() {
         ),
         minimal(
             "",
-            &format!("  catalog.properties.s3.secret-key: {SECRET}\n"),
+            &format!("  catalog.properties.oss.secret-key: {SECRET}\n"),
             "",
         ),
         minimal(
             "",
-            &format!("  catalog.properties.s3.access-key: {SECRET}\n"),
+            &format!("  catalog.properties.s3.access.keys: {SECRET}\n"),
             "",
         ),
         minimal("", "", &format!("my.token: {SECRET}\n")),

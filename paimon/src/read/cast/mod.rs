@@ -105,8 +105,6 @@ fn check_plain(from: &DataType, to: &DataType) -> Result<(), &'static str> {
         (Date | Time(_) | Timestamp(_) | Int | BigInt, Timestamp(_)) => Ok(()),
         (Timestamp(_), Date | Time(_) | Int | BigInt) => Ok(()),
         (Date | Time(_) | Timestamp(_), String) => Ok(()),
-        // The same type, of another number of digits.
-        (Time(_), Time(_)) => Ok(()),
         _ => Err(NO_RULE),
     }
 }
@@ -154,7 +152,6 @@ fn cast(column: &ArrayRef, from: &DataType, to: &DataType) -> Result<ArrayRef> {
         (DataType::Timestamp(_) | DataType::TimestampLtz(_), _) => {
             time::from_timestamp(column, from, to)
         }
-        (DataType::Time(_), DataType::Time(_)) => Ok(column.clone()),
         _ => number::to_number(column, from, to),
     }
 }
