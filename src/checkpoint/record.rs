@@ -131,7 +131,11 @@ impl Record {
         self.tag = Some(tag_name(self.created_ms));
         self.tagged_ms = Some(self.created_ms);
         // A table without a snapshot can have no tag: it gets an empty one.
-        for table in self.tables.iter().filter(|table| table.last_commit.is_none()) {
+        for table in self
+            .tables
+            .iter()
+            .filter(|table| table.last_commit.is_none())
+        {
             if !self.commits.iter().any(|commit| commit.sink == table.sink) {
                 self.commits.push(TableCommit {
                     sink: table.sink.clone(),

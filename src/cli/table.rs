@@ -1,15 +1,16 @@
 //! `headwater table`: its arguments, and the verb that each of them calls.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
+use headwater_paimon::{Location, StoreOptions};
 use tracing::error;
 
 use super::{ExitCode, commands::on_runtime};
 use crate::{
     config,
     error::JobError,
-    table::{self, Answer, Location, TableName},
+    table::{self, Answer, TableName, Warehouse},
 };
 
 /// What to do with a table of a warehouse.
@@ -111,7 +112,7 @@ pub struct RollbackArgs {
 pub struct WarehouseArgs {
     /// Folder or URL of the warehouse, such as /lake or s3://bucket/lake.
     #[arg(value_name = "WAREHOUSE")]
-    pub warehouse: String,
+    pub warehouse: Location,
 
     /// Option of the warehouse's store, as a job file's catalog.properties.* spell it, such as
     /// s3.endpoint=http://127.0.0.1:9000; may stand several times.
@@ -235,10 +236,14 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 impl WarehouseArgs {
-    fn location(&self) -> Location {
-        Location {
-            warehouse: self.warehouse.clone(),
-            options: self.options.iter().cloned().collect::<BTreeMap<_, _>>(),
+    fn place(&self) -> Warehouse {
+        let mut options = StoreOptions::new();
+        for (key, value) in &self.options {
+            options.insert(key, value);
+        }
+        Warehouse {
+            location: self.warehouse.clone(),
+            options,
         }
     }
 }
@@ -248,40 +253,40 @@ pub(super) fn run(command: &TableCommand) -> ExitCode {
     on_runtime(async {
         match command {
             TableCommand::List(args) => {
-                let location = args.warehouse.location();
-                let listed = table::list(&location, args.database.as_deref()).await;
+                let warehouse = args.warehouse.place();
+                let listed = table::list(&warehouse, args.database.as_deref()).await;
                 tell(listed, args.warehouse.json)
             }
             TableCommand::Info(args) => {
                 let at = &args.table;
-                let found = table::info(&at.warehouse.location(), &at.table, args.snapshots).await;
+                let found = table::info(&at.warehouse.place(), &at.table, args.snapshots).await;
                 tell(found, at.warehouse.json)
             }
             TableCommand::Files(args) => {
                 let at = &args.table;
-                let files = table::files(&at.warehouse.location(), &at.table, &args.at).await;
+                let files = table::files(&at.warehouse.place(), &at.table, &args.at).await;
                 tell(files, at.warehouse.json)
             }
             TableCommand::Read(args) => {
                 let at = &args.table;
-                match table::read(&at.warehouse.location(), &at.table, args).await {
+                match table::read(&at.warehouse.place(), &at.table, args).await {
                     Ok(()) => ExitCode::Ok,
                     Err(error) => failed(&error),
                 }
             }
             TableCommand::Expire(args) => {
                 let at = &args.table;
-                let done = table::expire(&at.warehouse.location(), &at.table, args).await;
+                let done = table::expire(&at.warehouse.place(), &at.table, args).await;
                 tell(done, at.warehouse.json)
             }
             TableCommand::Tag(args) => {
                 let at = &args.table;
-                let done = table::tag(&at.warehouse.location(), &at.table, &args.action).await;
+                let done = table::tag(&at.warehouse.place(), &at.table, &args.action).await;
                 tell(done, at.warehouse.json)
             }
             TableCommand::Rollback(args) => {
                 let at = &args.table;
-                let done = table::rollback(&at.warehouse.location(), &at.table, args).await;
+                let done = table::rollback(&at.warehouse.place(), &at.table, args).await;
                 tell(done, at.warehouse.json)
             }
         }

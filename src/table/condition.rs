@@ -3,7 +3,7 @@
 use headwater_paimon::{DataType, Predicate, Schema, binary_row::Value};
 use jiff::civil;
 use sqlparser::{
-    ast::{BinaryOperator, Expr, UnaryOperator, Value as SqlValue},
+    ast::{BinaryOperator, Expr, InTarget, UnaryOperator, Value as SqlValue},
     dialect::GenericDialect,
     parser::Parser,
 };
@@ -46,10 +46,11 @@ fn predicate(expr: &Expr, schema: &Schema) -> Result<Predicate, String> {
         } => Ok(Predicate::Not(Box::new(predicate(expr, schema)?))),
         Expr::IsNull(column) => Ok(Predicate::IsNull(column_name(column, schema)?)),
         Expr::IsNotNull(column) => Ok(Predicate::IsNotNull(column_name(column, schema)?)),
-        Expr::InList {
+        Expr::In {
             expr,
-            list,
+            target: InTarget::List(list),
             negated,
+            ..
         } => {
             let column = column_name(expr, schema)?;
             let values = list
@@ -79,12 +80,17 @@ fn predicate(expr: &Expr, schema: &Schema) -> Result<Predicate, String> {
             escape_char: None,
         } => {
             let column = column_name(expr, schema)?;
-            match text_of(pattern).as_deref().and_then(|p| p.strip_suffix('%')) {
+            match text_of(pattern)
+                .as_deref()
+                .and_then(|p| p.strip_suffix('%'))
+            {
                 Some(prefix) if !prefix.contains(['%', '_', '\\']) => {
                     let starts = Predicate::StartsWith(column, prefix.to_owned());
                     Ok(negate(starts, *negated))
                 }
-                _ => Err(format!("{expr} LIKE {pattern}: only LIKE 'prefix%' is known")),
+                _ => Err(format!(
+                    "{expr} LIKE {pattern}: only LIKE 'prefix%' is known"
+                )),
             }
         }
         // A column by itself is a truth value.
@@ -209,7 +215,7 @@ fn value(text: &str, data_type: &DataType) -> Option<Value> {
         }
         DataType::Timestamp(_) => {
             let time: civil::DateTime = text.replace(' ', "T").parse().ok()?;
-            let time = time.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+            let time = time.to_zoned_datetime(jiff::tz::TimeZone::UTC).ok()?;
             timestamp(time.timestamp())
         }
         DataType::TimestampLtz(_) => timestamp(text.replace(' ', "T").parse().ok()?),

@@ -3,7 +3,7 @@
 use headwater_paimon::LiveFile;
 use serde::Serialize;
 
-use super::{Answer, Location, TableName, open, snapshot};
+use super::{Answer, TableName, Warehouse, open, snapshot};
 use crate::{cli::table::At, error::Result};
 
 /// The data files of a snapshot.
@@ -30,8 +30,8 @@ struct File {
 }
 
 /// Lists the data files of a state of the table, by partition, bucket and level.
-pub async fn files(location: &Location, name: &TableName, at: &At) -> Result<Files> {
-    let table = open(location, name).await?;
+pub async fn files(warehouse: &Warehouse, name: &TableName, at: &At) -> Result<Files> {
+    let table = open(warehouse, name).await?;
     let snapshot = snapshot(&table, at).await?;
     let live = match &snapshot {
         Some(snapshot) => table.live_files(snapshot).await?,

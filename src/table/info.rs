@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use headwater_paimon::{PaimonSnapshot, Schema, Table};
 use serde::Serialize;
 
-use super::{Answer, Location, TableName, open};
+use super::{Answer, TableName, Warehouse, open};
 use crate::error::Result;
 
 /// What there is to know of a table without reading its rows.
@@ -43,8 +43,8 @@ struct Level {
 }
 
 /// Looks at a table; shows the newest `snapshots`.
-pub async fn info(location: &Location, name: &TableName, snapshots: usize) -> Result<Info> {
-    let table = open(location, name).await?;
+pub async fn info(warehouse: &Warehouse, name: &TableName, snapshots: usize) -> Result<Info> {
+    let table = open(warehouse, name).await?;
     let ids = table.snapshot_ids().await?;
     let mut shown = Vec::new();
     for id in ids.iter().rev().take(snapshots) {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Answer, Location, catalog};
+use super::{Answer, Warehouse, catalog};
 use crate::error::Result;
 
 /// Databases and tables of a warehouse.
@@ -24,8 +24,8 @@ struct Listed {
 }
 
 /// Looks at every table of a warehouse, or of one database.
-pub async fn list(location: &Location, database: Option<&str>) -> Result<Listing> {
-    let catalog = catalog(location)?;
+pub async fn list(warehouse: &Warehouse, database: Option<&str>) -> Result<Listing> {
+    let catalog = catalog(warehouse)?;
     let databases = match database {
         Some(database) => vec![database.to_owned()],
         None => catalog.list_databases().await?,

@@ -10,9 +10,9 @@ mod read;
 mod retain;
 mod rows;
 
-use std::{collections::BTreeMap, io::Write, str::FromStr};
+use std::{io::Write, str::FromStr};
 
-use headwater_paimon::{Catalog, PaimonSnapshot, SnapshotRef, Table};
+use headwater_paimon::{Catalog, Location, PaimonSnapshot, SnapshotRef, StoreOptions, Table};
 use serde::Serialize;
 
 use crate::{
@@ -30,11 +30,11 @@ pub use self::{
 
 /// Where a warehouse is and how to get there.
 #[derive(Debug, Clone)]
-pub struct Location {
+pub struct Warehouse {
     /// Folder or URL.
-    pub warehouse: String,
+    pub location: Location,
     /// Options of the store, as `catalog.properties.*` spell them.
-    pub options: BTreeMap<String, String>,
+    pub options: StoreOptions,
 }
 
 /// `database.table`
@@ -74,13 +74,13 @@ pub fn print(text: &str) {
     drop(std::io::stdout().lock().write_all(text.as_bytes()));
 }
 
-fn catalog(location: &Location) -> Result<Catalog> {
-    Ok(Catalog::open(&location.warehouse, &location.options)?)
+fn catalog(warehouse: &Warehouse) -> Result<Catalog> {
+    Ok(Catalog::open(&warehouse.location, &warehouse.options)?)
 }
 
 /// Opens a table; one that isn't there is an error that says what is.
-async fn open(location: &Location, name: &TableName) -> Result<Table> {
-    let catalog = catalog(location)?;
+async fn open(warehouse: &Warehouse, name: &TableName) -> Result<Table> {
+    let catalog = catalog(warehouse)?;
     match catalog.table(&name.database, &name.table).await? {
         Some(table) => Ok(table),
         None => Err(JobError::Definite(format!(
@@ -95,10 +95,20 @@ async fn open(location: &Location, name: &TableName) -> Result<Table> {
 /// The snapshot that is meant; `None` when the table is empty and nothing special was asked for.
 async fn snapshot(table: &Table, at: &At) -> Result<Option<PaimonSnapshot>> {
     let moment = match at {
-        At { snapshot: Some(id), .. } => SnapshotRef::Id(*id),
-        At { tag: Some(name), .. } => SnapshotRef::Tag(name.clone()),
-        At { timestamp: Some(text), .. } => SnapshotRef::TimestampMs(moment(text)?),
-        At { watermark: Some(time), .. } => SnapshotRef::WatermarkMs(*time),
+        At {
+            snapshot: Some(id), ..
+        } => SnapshotRef::Id(*id),
+        At {
+            tag: Some(name), ..
+        } => SnapshotRef::Tag(name.clone()),
+        At {
+            timestamp: Some(text),
+            ..
+        } => SnapshotRef::TimestampMs(moment(text)?),
+        At {
+            watermark: Some(time),
+            ..
+        } => SnapshotRef::WatermarkMs(*time),
         _ => return Ok(table.latest_snapshot().await?),
     };
     Ok(Some(table.snapshot_at(&moment).await?))

@@ -4,15 +4,18 @@ use std::io::{BufWriter, IsTerminal, Write};
 
 use futures::TryStreamExt;
 
-use super::{Location, TableName, condition, open, rows::RowWriter, snapshot};
+use super::{TableName, Warehouse, condition, open, rows::RowWriter, snapshot};
 use crate::{
     cli::table::{ReadArgs, RowFormat},
     error::{JobError, Result},
 };
 
+/// Buckets read at the same time.
+const PARALLELISM: usize = 2;
+
 /// Prints the rows of a state of the table.
-pub async fn read(location: &Location, name: &TableName, args: &ReadArgs) -> Result<()> {
-    let table = open(location, name).await?;
+pub async fn read(warehouse: &Warehouse, name: &TableName, args: &ReadArgs) -> Result<()> {
+    let table = open(warehouse, name).await?;
     let (out, watched): (Box<dyn Write>, bool) = match &args.output {
         Some(path) => {
             let file = std::fs::File::create(path).map_err(|error| {
@@ -26,10 +29,12 @@ pub async fn read(location: &Location, name: &TableName, args: &ReadArgs) -> Res
             (Box::new(out), watched)
         }
     };
-    let format = args.format.unwrap_or(match watched && !args.table.warehouse.json {
-        true => RowFormat::Pretty,
-        false => RowFormat::Json,
-    });
+    let format = args
+        .format
+        .unwrap_or(match watched && !args.table.warehouse.json {
+            true => RowFormat::Pretty,
+            false => RowFormat::Json,
+        });
     let mut writer = RowWriter::new(format, BufWriter::new(out));
     if let Some(snapshot) = snapshot(&table, &args.at).await? {
         let mut request = table.read();
@@ -42,7 +47,7 @@ pub async fn read(location: &Location, name: &TableName, args: &ReadArgs) -> Res
         if let Some(rows) = args.limit {
             request = request.limit(rows);
         }
-        let mut batches = request.snapshot(&snapshot).stream().await?;
+        let mut batches = request.snapshot(snapshot).all(PARALLELISM).await?;
         while let Some(batch) = batches.try_next().await? {
             if !writer.write(batch)? {
                 break;

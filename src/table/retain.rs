@@ -3,7 +3,7 @@
 use headwater_paimon::{Expired, Retention, Tag, TagRequest};
 use serde::Serialize;
 
-use super::{Answer, Location, TableName, info::moment, open};
+use super::{Answer, TableName, Warehouse, info::moment, open};
 use crate::{
     cli::table::{ExpireArgs, RollbackArgs, TagAction},
     error::{JobError, Result},
@@ -24,11 +24,11 @@ pub struct ExpireAnswer {
 
 /// Expires snapshots and tags as the table's options say, or as the arguments do.
 pub async fn expire(
-    location: &Location,
+    warehouse: &Warehouse,
     name: &TableName,
     args: &ExpireArgs,
 ) -> Result<ExpireAnswer> {
-    let table = open(location, name).await?;
+    let table = open(warehouse, name).await?;
     let mut retention = Retention::of(table.schema())?;
     if let Some(count) = args.retain_min {
         retention.snapshots_min = count;
@@ -110,8 +110,8 @@ impl From<Tag> for TagLine {
 }
 
 /// Lists, makes, renames or deletes tags.
-pub async fn tag(location: &Location, name: &TableName, action: &TagAction) -> Result<TagAnswer> {
-    let table = open(location, name).await?;
+pub async fn tag(warehouse: &Warehouse, name: &TableName, action: &TagAction) -> Result<TagAnswer> {
+    let table = open(warehouse, name).await?;
     let answer = |done, tags| TagAnswer {
         table: table.name().to_owned(),
         done,
@@ -189,11 +189,11 @@ pub struct RollbackAnswer {
 
 /// Makes a former snapshot the newest one. What came after is deleted.
 pub async fn rollback(
-    location: &Location,
+    warehouse: &Warehouse,
     name: &TableName,
     args: &RollbackArgs,
 ) -> Result<RollbackAnswer> {
-    let table = open(location, name).await?;
+    let table = open(warehouse, name).await?;
     match (args.snapshot, &args.tag) {
         (Some(id), _) => table.rollback_to_snapshot(id).await?,
         (None, Some(tag)) => table.rollback_to_tag(tag).await?,

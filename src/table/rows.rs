@@ -40,11 +40,9 @@ impl<W: Write> RowWriter<W> {
                     .with_explicit_nulls(true)
                     .build::<_, LineDelimited>(out),
             ),
-            RowFormat::Csv => Self::Csv(
-                arrow_csv::WriterBuilder::new()
-                    .with_header(true)
-                    .build(out),
-            ),
+            RowFormat::Csv => {
+                Self::Csv(arrow_csv::WriterBuilder::new().with_header(true).build(out))
+            }
             RowFormat::Pretty => Self::Pretty {
                 out,
                 batches: Vec::new(),
