@@ -81,6 +81,7 @@ fn settings(file: &JobFile) -> Result<Settings> {
         commit_user_prefix: file.sink.commit_user_prefix.clone(),
         interval: file.checkpoint.interval,
         retained: file.checkpoint.retained as usize,
+        tag_interval: file.checkpoint.tag_interval,
         startup: match file.source.startup_mode {
             StartupMode::Initial => Startup::Initial,
             StartupMode::Snapshot => Startup::Snapshot,

@@ -22,4 +22,5 @@ pub mod job;
 pub mod progress;
 pub mod route;
 pub mod sink;
+pub mod table;
 pub mod verify;

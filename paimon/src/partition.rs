@@ -105,6 +105,14 @@ impl Table {
         Ok(missing)
     }
 
+    /// A partition as its folders say it, such as `d=2026-11-30/h=7`; empty where there is none.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when the row does not fit the schema.
+    pub fn partition_name(&self, partition: &[u8]) -> Result<String> {
+        Ok(self.partition_folders(partition)?.join("/"))
+    }
+
     fn partition_folders(&self, partition: &[u8]) -> Result<Vec<String>> {
         let schema = self.schema();
         let types = types(schema);

@@ -1,6 +1,6 @@
 //! What a checkpoint record and its marker say. JSON, versioned, readable by people.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use headwater_connectors::{SourceState, Split, TableName};
 use headwater_paimon::CommitMessage;
@@ -38,6 +38,12 @@ pub struct Record {
     pub tables: Vec<TableState>,
     /// What step (c) commits.
     pub commits: Vec<TableCommit>,
+    /// Tag that all tables get at this checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// When the last such tag was due, milliseconds since the epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tagged_ms: Option<i64>,
 }
 
 /// A captured table as of a checkpoint.
@@ -109,6 +115,36 @@ impl Record {
         }
     }
 
+    /// Tags this checkpoint when it is time to: the whole snapshot is in, and the last tag is an
+    /// interval old.
+    pub fn tag_when_due(&mut self, interval: Option<Duration>) {
+        let Some(interval) = interval else {
+            return;
+        };
+        let interval_ms = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX);
+        let due = self
+            .tagged_ms
+            .is_none_or(|last| self.created_ms.saturating_sub(last) >= interval_ms);
+        if !due || !self.snapshot_is_complete() {
+            return;
+        }
+        self.tag = Some(tag_name(self.created_ms));
+        self.tagged_ms = Some(self.created_ms);
+        // A table without a snapshot can have no tag: it gets an empty one.
+        for table in self
+            .tables
+            .iter()
+            .filter(|table| table.last_commit.is_none())
+        {
+            if !self.commits.iter().any(|commit| commit.sink == table.sink) {
+                self.commits.push(TableCommit {
+                    sink: table.sink.clone(),
+                    messages: Vec::new(),
+                });
+            }
+        }
+    }
+
     /// What says that the record's commits are made.
     pub fn marker(&self, snapshots: BTreeMap<String, i64>) -> Marker {
         Marker {
@@ -127,9 +163,16 @@ impl Record {
             epoch,
             created_ms,
             commits: Vec::new(),
+            tag: None,
             ..self.clone()
         }
     }
+}
+
+/// `headwater-20261130T120000Z`
+fn tag_name(ms: i64) -> String {
+    let time = jiff::Timestamp::from_millisecond(ms).unwrap_or_default();
+    time.strftime("headwater-%Y%m%dT%H%M%SZ").to_string()
 }
 
 #[cfg(test)]

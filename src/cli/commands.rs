@@ -151,6 +151,19 @@ fn with_job(
         Ok(file) => file,
         Err(code) => return code,
     };
+    on_runtime(async {
+        match folders(&file).and_then(|()| assemble(&file)) {
+            Ok(job) => command(job).await,
+            Err(error) => {
+                error!(job = file.name, "{error}");
+                ExitCode::Definite
+            }
+        }
+    })
+}
+
+/// Runs a command to its end on a runtime of its own.
+pub(super) fn on_runtime(command: impl Future<Output = ExitCode>) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -161,15 +174,7 @@ fn with_job(
             return ExitCode::Definite;
         }
     };
-    let code = runtime.block_on(async {
-        match folders(&file).and_then(|()| assemble(&file)) {
-            Ok(job) => command(job).await,
-            Err(error) => {
-                error!(job = file.name, "{error}");
-                ExitCode::Definite
-            }
-        }
-    });
+    let code = runtime.block_on(command);
     // Reads under way on blocking threads must not hold the process up.
     runtime.shutdown_background();
     code

@@ -4,6 +4,7 @@ mod commands;
 mod exit;
 mod log;
 mod service;
+pub mod table;
 
 use std::{
     io::{IsTerminal, Write},
@@ -52,6 +53,13 @@ Examples:
 A job file is a Flink CDC 3.x pipeline file, unchanged.
 Exit codes: see `headwater --help`.";
 
+const TABLE_EXAMPLES: &str = "\
+Examples:
+  headwater table list /lake
+  headwater table info /lake shop.orders
+  headwater table read /lake shop.orders --where \"status = 'open'\" --limit 10
+  headwater table check s3://bucket/lake shop.orders --conf s3.endpoint=http://127.0.0.1:9000";
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -76,6 +84,10 @@ pub enum Command {
     #[command(after_help = "Examples:\n  headwater verify shop.yaml\n  \
                             headwater verify shop.yaml --timeout 30min --json")]
     Verify(VerifyArgs),
+
+    /// Look at a Paimon table, or change it: any table of a warehouse, ours or not.
+    #[command(subcommand, after_help = TABLE_EXAMPLES)]
+    Table(table::TableCommand),
 
     /// Print the completion script of a shell.
     #[command(after_help = "Examples:\n  \
@@ -185,6 +197,7 @@ pub fn dispatch(cli: Cli) -> ExitCode {
         Command::Run(args) => commands::run(&args, screen),
         Command::Check(args) => commands::check(&args),
         Command::Verify(args) => commands::verify(&args),
+        Command::Table(command) => table::run(&command),
         Command::Completion { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "headwater", &mut script);

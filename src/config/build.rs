@@ -386,6 +386,14 @@ impl Reader {
         Checkpoint {
             interval: self.duration(Section::Job, "checkpoint.interval", CHECKPOINT_INTERVAL_MIN),
             retained: self.number(Section::Job, "checkpoint.retained"),
+            tag_interval: self
+                .parsed(Section::Job, "checkpoint.tag-interval", |text| {
+                    match text.trim().eq_ignore_ascii_case("off") {
+                        true => Ok(None),
+                        false => value::duration(text).map(Some),
+                    }
+                })
+                .flatten(),
         }
     }
 

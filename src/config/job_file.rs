@@ -189,6 +189,8 @@ pub struct Checkpoint {
     pub interval: Duration,
     /// Records that are kept, at least 1.
     pub retained: u32,
+    /// How often all tables get a tag of the same name; `None`: never.
+    pub tag_interval: Option<Duration>,
 }
 
 /// `state`.

@@ -118,6 +118,10 @@ pub async fn finish(
     let committed = job.committer.commit(context, check).await?;
     snapshots.extend(committed.snapshots);
     failpoint::reach("after-table-commits");
+    if let Some(tag) = &record.tag {
+        job.committer.tag(tag, record, snapshots).await?;
+        failpoint::reach("after-tags");
+    }
     let marker = record.marker(snapshots.clone());
     job.state.mark_committed(&marker).await?;
     failpoint::reach("after-marker");
@@ -348,6 +352,8 @@ async fn from_nothing(
         committed_before: false,
         tables,
         commits: Vec::new(),
+        tag: None,
+        tagged_ms: None,
     };
     failpoint::reach("before-first-record");
     job.state.create(&record).await?;

@@ -417,8 +417,10 @@ impl Preparing {
             .into_iter()
             .map(|(name, _, files)| (name, files));
         self.record.commits = commits(&self.record, round_files.chain(tail_files));
+        self.record.tag_when_due(self.job.settings.tag_interval);
         self.record.committed_before |= !self.record.commits.is_empty();
         if self.record.commits.is_empty()
+            && self.record.tag.is_none()
             && self.record.tables == self.standing.tables
             && self.record.source == self.standing.source
         {

@@ -21,6 +21,8 @@ pub struct Settings {
     pub interval: Duration,
     /// Checkpoint records kept.
     pub retained: usize,
+    /// How often all tables get a tag of the same name; `None`: never.
+    pub tag_interval: Option<Duration>,
     /// Which rows a new job takes.
     pub startup: Startup,
     /// Bytes that all buffers of the job may hold together.

@@ -36,6 +36,7 @@ fn settings(rng: &mut StdRng) -> Settings {
         commit_user_prefix: "hw".into(),
         interval: Duration::from_millis(rng.random_range(20..200)),
         retained: rng.random_range(2..6),
+        tag_interval: None,
         startup: Startup::Initial,
         memory_bytes: *[8 << 10, 1 << 20].get(rng.random_range(0..2)).unwrap(),
         concurrent_chunks: rng.random_range(1..4),

@@ -7,7 +7,10 @@ use std::{
 };
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
-use headwater_paimon::{Catalog, CommitOutcome, CommitRequest, Expect, TableCommitter};
+use headwater_connectors::TableName;
+use headwater_paimon::{
+    Catalog, CommitKind, CommitOutcome, CommitRequest, Expect, Table, TableCommitter, TagRequest,
+};
 use tokio::sync::Mutex;
 
 use crate::{
@@ -85,6 +88,43 @@ impl Committer {
             .await
     }
 
+    /// Gives every table of a checkpoint a tag of the same name, at the snapshots given: the whole
+    /// database at one moment. Done again it changes nothing.
+    pub async fn tag(
+        &self,
+        name: &str,
+        record: &Record,
+        snapshots: &BTreeMap<String, i64>,
+    ) -> Result<()> {
+        let mut tags = Vec::new();
+        for table in &record.tables {
+            if let Some(snapshot) = snapshots.get(&table.sink.to_string()) {
+                tags.push(self.tag_table(name, &table.sink, *snapshot).boxed());
+            }
+        }
+        stream::iter(tags)
+            .buffer_unordered(COMMIT_CONCURRENCY)
+            .try_collect()
+            .await
+    }
+
+    async fn tag_table(&self, name: &str, sink: &TableName, snapshot: i64) -> Result<()> {
+        let committer = self.committer(sink).await?;
+        let committer = committer.lock().await;
+        let table = committer.table();
+        let mut request = TagRequest {
+            snapshot: Some(snapshot),
+            time_retained: None,
+            ignore_if_exists: true,
+        };
+        if table.snapshot(snapshot).await?.is_none() {
+            // It has expired behind compactions, which change no row.
+            request.snapshot = same_rows_later(table, snapshot).await?;
+        }
+        table.create_tag(name, &request).await?;
+        Ok(())
+    }
+
     async fn commit_table(
         &self,
         context: &CommitContext<'_>,
@@ -92,7 +132,7 @@ impl Committer {
         check: PreparedCheck,
     ) -> Result<(String, (i64, Option<i64>))> {
         let record = context.record;
-        let committer = self.committer(commit).await?;
+        let committer = self.committer(&commit.sink).await?;
         let mut committer = committer.lock().await;
         let expect = context
             .last
@@ -133,15 +173,12 @@ impl Committer {
         Ok((commit.sink.to_string(), committed))
     }
 
-    async fn committer(&self, commit: &TableCommit) -> Result<Arc<Mutex<TableCommitter>>> {
-        let name = commit.sink.to_string();
+    pub(super) async fn committer(&self, sink: &TableName) -> Result<Arc<Mutex<TableCommitter>>> {
+        let name = sink.to_string();
         if let Some(known) = self.tables.lock().await.get(&name) {
             return Ok(known.clone());
         }
-        let table = self
-            .catalog
-            .table(&commit.sink.database, &commit.sink.table)
-            .await?;
+        let table = self.catalog.table(&sink.database, &sink.table).await?;
         let table = table.ok_or_else(|| {
             JobError::Definite(format!(
                 "table {name}: it is gone, though the job has files for it. Restore it, or remove \
@@ -151,6 +188,29 @@ impl Committer {
         let committer = Arc::new(Mutex::new(TableCommitter::new(table)));
         let mut tables = self.tables.lock().await;
         Ok(tables.entry(name).or_insert(committer).clone())
+    }
+}
+
+/// The oldest snapshot that is left, when all that are left are compactions.
+async fn same_rows_later(table: &Table, snapshot: i64) -> Result<Option<i64>> {
+    let mut oldest = None;
+    for id in table.snapshot_ids().await?.into_iter().rev() {
+        let Some(found) = table.snapshot(id).await? else {
+            break;
+        };
+        if id < snapshot || found.commit_kind != CommitKind::Compact {
+            break;
+        }
+        oldest = Some(id);
+    }
+    match oldest {
+        Some(id) if table.snapshot_ids().await?.first() == Some(&id) => Ok(Some(id)),
+        _ => Err(JobError::Definite(format!(
+            "table {}: snapshot {snapshot}, which a tag of the whole database needs, was expired \
+             by another program right after it was made. Let it keep more snapshots, or set \
+             checkpoint.tag-interval: off",
+            table.name()
+        ))),
     }
 }
 

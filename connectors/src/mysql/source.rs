@@ -23,7 +23,7 @@ use super::{
     replica, round,
     snapshot::{
         self, Size, lake_key,
-        reader::{MysqlChunkReader, Throttle, lookup},
+        reader::{MysqlChunkReader, lookup},
     },
     state::MysqlState,
     table::MysqlTable,
@@ -47,7 +47,6 @@ pub struct MysqlSource {
     /// Connections for questions, kept between calls.
     control: tokio::sync::Mutex<Vec<(Conn, Identity)>>,
     registry: Arc<Registry>,
-    throttle: Arc<Throttle>,
     connections: Arc<Semaphore>,
     /// The server whose log the tail reads.
     tail_server: Mutex<Option<String>>,
@@ -62,7 +61,6 @@ impl MysqlSource {
         Self {
             control: tokio::sync::Mutex::default(),
             registry: Arc::default(),
-            throttle: Arc::default(),
             connections: Arc::new(Semaphore::new(options.connections_max.max(1))),
             tail_server: Mutex::new(None),
             sizes: tokio::sync::Mutex::default(),
@@ -341,10 +339,8 @@ impl Source for MysqlSource {
         Ok(Box::new(MysqlChunkReader {
             conn,
             registry: self.registry.clone(),
-            throttle: self.throttle.clone(),
             rows_first: self.options.chunk_rows.max(1),
             rows_max: self.options.chunk_rows_max.max(1),
-            rows_per_second: self.options.rows_per_second_max,
             _permit: permit,
             pace: None,
         }))

@@ -25,9 +25,10 @@ pub(super) const KEYS: &[Key] = &[
         "checkpoint.tag-interval",
         Kind::DurationOrOff,
         "off",
-        "How often all tables get a tag of the same name: a consistent state of the database",
-    )
-    .not_yet(),
+        "How often all tables get a tag of the same name, `headwater-<UTC time>`: the whole \
+         database at one moment, for VERSION AS OF. Tags live for the table's \
+         `tag.default-time-retained`, or for ever",
+    ),
     key(
         "state.path",
         Kind::Text,

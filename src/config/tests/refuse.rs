@@ -204,10 +204,6 @@ fn what_this_version_cannot_do_is_refused_by_name_and_line() {
             "10: `server.listen: 0.0.0.0:9464` is not supported yet; this version knows `off` only",
         ),
         (
-            "checkpoint.tag-interval: 1h\n",
-            "10: `checkpoint.tag-interval: 1h` is not supported yet; this version knows `off` only",
-        ),
-        (
             "on-bad-row: dead-letter\n",
             "10: `on-bad-row: dead-letter` is not supported yet",
         ),

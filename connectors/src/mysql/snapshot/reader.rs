@@ -1,7 +1,7 @@
 //! Chunk reads: a walk along the key, one short consistent read a chunk.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -33,34 +33,12 @@ const BATCH_BYTES: usize = 4 << 20;
 /// Rows between two looks at a batch's bytes.
 const BYTES_EVERY: usize = 64;
 
-/// Shared limit on rows a second.
-#[derive(Debug, Default)]
-pub(in crate::mysql) struct Throttle {
-    free_at: Mutex<Option<Instant>>,
-}
-
-impl Throttle {
-    /// Books `rows` and gives the time to wait before reading on.
-    fn book(&self, rows: usize, per_second: u64) -> Duration {
-        let now = Instant::now();
-        let mut free_at = match self.free_at.lock() {
-            Ok(guard) => guard,
-            Err(poisoned) => poisoned.into_inner(),
-        };
-        let start = free_at.map_or(now, |at| at.max(now));
-        *free_at = Some(start + Duration::from_secs_f64(rows as f64 / per_second.max(1) as f64));
-        start - now
-    }
-}
-
 /// One connection.
 pub(in crate::mysql) struct MysqlChunkReader {
     pub conn: Conn,
     pub registry: Arc<Registry>,
-    pub throttle: Arc<Throttle>,
     pub rows_first: usize,
     pub rows_max: usize,
-    pub rows_per_second: Option<u64>,
     /// Held while the reader lives: connections are limited.
     pub _permit: tokio::sync::OwnedSemaphorePermit,
     /// Rows a second of the last chunk, and the table it was of.
@@ -156,9 +134,6 @@ impl ChunkReader for MysqlChunkReader {
         let known = self.registry.find(schema)?;
         let walk = Walk::new(&known)?;
         let limit = self.limit(&known);
-        if let Some(rate) = self.rows_per_second {
-            tokio::time::sleep(self.throttle.book(limit, rate)).await;
-        }
         let sql = walk.sql(split, limit)?;
         let started = Instant::now();
         let read = read_chunk(&mut self.conn, &walk, &sql, &self.registry, out).await;
@@ -254,11 +229,7 @@ impl MysqlChunkReader {
             }
             _ => self.rows_first,
         };
-        let most = match self.rows_per_second {
-            Some(rate) => self.rows_max.min(rate.max(1) as usize),
-            None => self.rows_max,
-        };
-        planned.min(most).max(1)
+        planned.min(self.rows_max).max(1)
     }
 
     /// Asks the server whether the walk got ahead: where it does not, it would never end, or
