@@ -547,6 +547,8 @@ mod tests {
             committed_before: false,
             tables: vec![],
             commits: vec![],
+            tag: None,
+            tagged_ms: None,
         }
     }
 

@@ -323,6 +323,8 @@ impl Bench {
                 }],
             }],
             commits: Vec::new(),
+            tag: None,
+            tagged_ms: None,
         };
         self.state.create(&record).await.unwrap();
         let marker = record.marker([("lake.items".to_owned(), number)].into());
