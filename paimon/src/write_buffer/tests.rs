@@ -1,4 +1,4 @@
-use arrow_array::{StringArray, cast::AsArray};
+use arrow_array::{Array, StringArray, cast::AsArray};
 
 use super::*;
 use crate::{

@@ -128,6 +128,7 @@ impl Bucket {
             partition: vec![0; 12],
             bucket: 0,
             files: self.files.clone(),
+            deletions: Default::default(),
         };
         let batches: Vec<RecordBatch> = self
             .fixture
