@@ -1,7 +1,7 @@
 //! Eight processes commit to one table as fast as they can, and Java beside them: every commit that
 //! was acknowledged is there once, and no other.
 //!
-//! `COMMITS` (500) is how many each process makes. Java's commit on a file system is a rename that
+//! `COMMITS` (100) is how many each process makes. Java's commit on a file system is a rename that
 //! replaces what is there, so that Java may only commit while nobody else does: a file lock stands
 //! for the lock of its catalog, shared among our processes and exclusive for Java.
 
@@ -78,7 +78,7 @@ async fn one_process() {
     let mut committer = TableCommitter::new(table.clone());
     let mut buffer = WriteBuffer::new(table.clone(), WriteSettings::default()).unwrap();
     let lock = lock(warehouse);
-    for commit in 1..=env_number("COMMITS", 500) as i64 {
+    for commit in 1..=env_number("COMMITS", 100) as i64 {
         let changes: [Change; 1] = [(Kind::Insert, row(writer, commit))];
         let rows = batch(&table, &definition(), &changes).unwrap();
         buffer.write(&rows, None, commit).unwrap();
@@ -143,7 +143,7 @@ async fn every_acknowledged_commit_is_there() {
             rows.push(definition().line(&row(writer as i64, commit)));
         }
     }
-    let commits = PROCESSES * env_number("COMMITS", 500) as usize;
+    let commits = PROCESSES * env_number("COMMITS", 100) as usize;
     assert_eq!(acknowledged.len(), commits);
 
     let table = ours.table(TABLE).await.unwrap();
