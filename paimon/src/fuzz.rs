@@ -32,3 +32,8 @@ pub fn row(bytes: &[u8]) {
         debug_assert!(written.is_ok_and(|bytes| binary_row::decode(&bytes, &types).is_ok()));
     }
 }
+
+/// An index manifest.
+pub fn index_manifest(bytes: &[u8]) {
+    let _ = crate::index_manifest::decode("fuzz", bytes);
+}

@@ -250,7 +250,8 @@ impl<'a> Run<'a> {
             Step::Write(engine, changes) => self.write(*engine, changes).await,
             Step::Compact(engine, full) => {
                 if *engine == Engine::Ours {
-                    let done = self.ours.compact(&self.name, *full).await;
+                    self.identifier += 1;
+                    let done = self.ours.compact(&self.name, *full, self.identifier).await;
                     if self.take("compact", done)?.is_some() {
                         return Ok(());
                     }

@@ -86,6 +86,7 @@ pub struct World {
     past: BTreeMap<i64, Model>,
     tags: BTreeMap<String, i64>,
     columns: usize,
+    compactions: i64,
     counts: BTreeMap<String, u64>,
     log: Vec<String>,
 }
@@ -114,6 +115,7 @@ impl World {
             past: BTreeMap::new(),
             tags: BTreeMap::new(),
             columns: 0,
+            compactions: 0,
             counts: BTreeMap::new(),
             log,
         }
@@ -269,7 +271,7 @@ impl World {
         let mut both = vec![(done.map_err(text)?, one), (other.map_err(text)?, two)];
         both.sort_by_key(|(outcome, _)| match outcome {
             CommitOutcome::Committed { snapshot, .. } => *snapshot,
-            CommitOutcome::AlreadyCommitted { .. } => -1,
+            _ => -1,
         });
         for (outcome, changes) in both {
             self.committed(outcome, &changes)?;
@@ -364,8 +366,10 @@ impl World {
     }
 
     async fn compact(&mut self, full: bool) -> Outcome<bool> {
-        match self.ours.compact(TABLE, full).await {
-            Ok(()) => {
+        self.compactions += 1;
+        match self.ours.compact(TABLE, full, self.compactions).await {
+            Ok(false) => Ok(false),
+            Ok(true) => {
                 let newest = self.ours.newest_snapshot(TABLE).await.map_err(text)?;
                 if let Some(newest) = newest {
                     self.past.insert(newest, self.model.clone());

@@ -8,6 +8,7 @@ use headwater_paimon::{
     Catalog, CommitMessage, CommitOutcome, CommitRequest, DataField, DataType, Error,
     OrphanRequest, PaimonSnapshot, Result, Retention, Schema, SchemaChange, SnapshotRef, Table,
     TableCommitter, TagRequest, WriteBuffer, WriteSettings,
+    compact::{CompactScope, CompactSettings, Compactor},
 };
 
 use super::{
@@ -163,9 +164,20 @@ impl Ours {
         Ok(lines)
     }
 
-    pub async fn compact(&self, name: &str, _full: bool) -> Result<()> {
-        self.table(name).await?;
-        Err(Error::Unsupported("compaction".into()))
+    /// False when there was nothing to compact.
+    pub async fn compact(&self, name: &str, full: bool, identifier: i64) -> Result<bool> {
+        let scope = match full {
+            true => CompactScope::Full,
+            false => CompactScope::Due,
+        };
+        let table = self.table(name).await?;
+        let mut compactor = Compactor::new(table, CompactSettings::default())?;
+        let messages = compactor.run(scope, |_| true).await?;
+        if messages.is_empty() {
+            return Ok(false);
+        }
+        self.commit(name, "compactor", identifier, messages).await?;
+        Ok(true)
     }
 
     pub async fn alter(&self, name: &str, change: &Alter) -> Result<()> {
@@ -239,7 +251,7 @@ impl Ours {
 }
 
 /// Rows as a batch, by the types that the table says.
-fn batch(table: &Table, definition: &Definition, changes: &[Change]) -> Result<RecordBatch> {
+pub fn batch(table: &Table, definition: &Definition, changes: &[Change]) -> Result<RecordBatch> {
     let columns = definition.columns.iter().enumerate().map(|(at, column)| {
         let (_, field) = table
             .schema()
