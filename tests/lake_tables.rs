@@ -22,6 +22,7 @@ fn field(name: &str, text: &str) -> DataField {
         data_type,
         nullable,
         description: None,
+        default_value: None,
     }
 }
 

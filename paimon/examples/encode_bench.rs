@@ -128,6 +128,7 @@ fn schema(buckets: String) -> Schema {
             data_type,
             nullable: false,
             description: None,
+            default_value: None,
         });
     Schema {
         version: 3,

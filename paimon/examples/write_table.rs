@@ -65,6 +65,7 @@ fn schema() -> Schema {
         data_type,
         nullable,
         description: None,
+        default_value: None,
     };
     Schema {
         version: 3,

@@ -357,16 +357,16 @@ pub struct RowEncoder {
 }
 
 impl RowEncoder {
-    /// Of columns and their types. Arrays are refused.
+    /// Of columns and their types. Nested ones are refused.
     pub fn new<'a>(
         columns: impl IntoIterator<Item = (&'a ArrayRef, &'a DataType)>,
     ) -> Result<Self> {
         let columns = columns
             .into_iter()
             .map(|(array, data_type)| match data_type {
-                DataType::Array(_) => Err(Error::Unsupported(
-                    "ARRAY in a key or a partition".to_owned(),
-                )),
+                data_type if data_type.is_nested() => Err(Error::Unsupported(format!(
+                    "{data_type} in a key or a partition"
+                ))),
                 data_type => Column::new(array, data_type),
             })
             .collect::<Result<Vec<_>>>()?;
@@ -430,7 +430,7 @@ impl RowEncoder {
                     }
                 }
                 // Refused by `new`.
-                Column::Array(_) => writer.set_null(position, 0),
+                Column::Nested(_) => writer.set_null(position, 0),
             }
         }
     }

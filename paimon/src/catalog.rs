@@ -11,7 +11,6 @@ use std::{path::PathBuf, sync::Arc};
 use object_store::{ObjectStore, local::LocalFileSystem, path::Path};
 
 use crate::{
-    data_type::DataField,
     error::{Error, Result},
     partition::segment,
     schema::Schema,
@@ -26,8 +25,6 @@ pub use self::{
 
 /// Suffix of a database's folder.
 const DATABASE_SUFFIX: &str = ".db";
-/// Races that one schema change may lose before it gives up.
-const RACES_MAX: u32 = 50;
 
 /// Databases and tables under one root.
 #[derive(Debug, Clone)]
@@ -284,20 +281,6 @@ fn local_error(action: &'static str, folder: &std::path::Path, error: std::io::E
     )
 }
 
-/// Where an added column shall stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ColumnPlace<'a> {
-    /// Before all others.
-    First,
-    /// Behind the column of that name.
-    After(&'a str),
-    /// Behind all others.
-    Last,
-}
-
-/// A column to be added and its place. The field's id is ignored: it gets a new one.
-pub type AddedColumn<'a> = (DataField, ColumnPlace<'a>);
-
 impl Table {
     pub(crate) fn schema_path(&self, id: i64) -> Path {
         self.path()
@@ -316,11 +299,7 @@ impl Table {
         }
         let path = self.schema_path(id);
         let bytes = storage::read(self.store().as_ref(), &path).await?;
-        let schema: Schema = serde_json::from_slice(&bytes).map_err(|error| Error::Corrupt {
-            path: path.to_string(),
-            message: error.to_string(),
-        })?;
-        Ok(Arc::new(schema))
+        Ok(Arc::new(Schema::parse(&bytes, path.as_ref())?))
     }
 
     async fn newest_schema(&self) -> Result<Option<Schema>> {
@@ -331,17 +310,12 @@ impl Table {
         };
         let path = self.schema_path(*id);
         let bytes = storage::read(self.store().as_ref(), &path).await?;
-        serde_json::from_slice(&bytes)
-            .map(Some)
-            .map_err(|error| Error::Corrupt {
-                path: path.to_string(),
-                message: error.to_string(),
-            })
+        Schema::parse(&bytes, path.as_ref()).map(Some)
     }
 
     /// Creates a schema file; false when another was there. One that is there with the very same
     /// content may be our own, made by a try whose answer was lost, and is as good.
-    async fn create_schema(&self, schema: &Schema) -> Result<bool> {
+    pub(crate) async fn create_schema(&self, schema: &Schema) -> Result<bool> {
         let bytes = serde_json::to_vec_pretty(schema)
             .map_err(|error| Error::Internal(format!("cannot write a schema: {error}")))?;
         let path = self.schema_path(schema.id);
@@ -374,91 +348,13 @@ impl Table {
         Ok(self.with_schema(schema))
     }
 
-    fn with_schema(&self, schema: Schema) -> Self {
+    pub(crate) fn with_schema(&self, schema: Schema) -> Self {
         Self::new(
             self.name(),
             self.store().clone(),
             self.path().clone(),
             Arc::new(schema),
         )
-    }
-
-    /// Adds columns, one after the other, as one new schema, and returns the table at it.
-    /// Columns that are there with the same type are left alone, so that the same change can be
-    /// made again; new ones are always nullable, since older rows don't have them.
-    ///
-    /// # Errors
-    /// [`Error::Table`] when a column is there with another type, or the one to stand behind isn't.
-    pub async fn add_columns(&self, columns: &[AddedColumn<'_>]) -> Result<Self> {
-        for _ in 0..RACES_MAX {
-            let table = self.reload().await?;
-            let mut schema = table.schema().as_ref().clone();
-            let mut changed = false;
-            for (field, place) in columns {
-                changed |= self.add_column(&mut schema, field, *place)?;
-            }
-            if !changed {
-                return Ok(table);
-            }
-            schema.id += 1;
-            schema.time_millis = crate::schema::now_ms();
-            if table.create_schema(&schema).await? {
-                return Ok(table.with_schema(schema));
-            }
-            // Another made a schema meanwhile: look at it and compare again.
-        }
-        Err(Error::Conflict {
-            table: self.name().to_owned(),
-            message: format!("{RACES_MAX} races for the next schema lost, one after the other"),
-        })
-    }
-
-    fn add_column(
-        &self,
-        schema: &mut Schema,
-        field: &DataField,
-        place: ColumnPlace<'_>,
-    ) -> Result<bool> {
-        let refuse = |message: String| Error::Table {
-            table: self.name().to_owned(),
-            message,
-        };
-        let same = schema
-            .fields
-            .iter()
-            .find(|other| other.name.to_lowercase() == field.name.to_lowercase());
-        if let Some(there) = same {
-            if there.name == field.name && there.data_type == field.data_type {
-                return Ok(false);
-            }
-            return Err(refuse(format!(
-                "cannot add column '{}' of type {}: there is a column '{}' of type {}",
-                field.name, field.data_type, there.name, there.data_type
-            )));
-        }
-        let at = match place {
-            ColumnPlace::First => 0,
-            ColumnPlace::Last => schema.fields.len(),
-            ColumnPlace::After(name) => {
-                let (at, _) = schema.field(name).ok_or_else(|| {
-                    refuse(format!(
-                        "cannot add column '{}' behind '{name}', which is not there",
-                        field.name
-                    ))
-                })?;
-                at + 1
-            }
-        };
-        schema.highest_field_id += 1;
-        schema.fields.insert(
-            at,
-            DataField {
-                id: schema.highest_field_id,
-                nullable: true,
-                ..field.clone()
-            },
-        );
-        Ok(true)
     }
 }
 

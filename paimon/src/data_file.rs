@@ -32,13 +32,33 @@ const PART_BYTES: usize = 5 << 20;
 const PARTS_IN_FLIGHT: usize = 1;
 /// Encoded size at which a row group ends: what an open file keeps in memory.
 const ROW_GROUP_BYTES: usize = 16 << 20;
-/// `_FILE_SOURCE` of a file that was not made by a compaction.
-const FILE_SOURCE_APPEND: i32 = 0;
+
+/// Who writes a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FilePurpose {
+    /// A writer of rows.
+    Append,
+    /// A compaction.
+    Compact,
+    /// A compaction, for readers of changes.
+    Changelog,
+}
+
+impl FilePurpose {
+    /// `_FILE_SOURCE`. Changelog files are none of a compaction's.
+    fn file_source(self) -> i32 {
+        match self {
+            Self::Append | Self::Changelog => 0,
+            Self::Compact => 1,
+        }
+    }
+}
 
 /// Kind of a row in `_VALUE_KIND`; the format's numbers.
 pub(crate) mod kind {
     pub(crate) const INSERT: i8 = 0;
     pub(crate) const UPDATE_BEFORE: i8 = 1;
+    pub(crate) const UPDATE_AFTER: i8 = 2;
     pub(crate) const DELETE: i8 = 3;
 }
 
@@ -52,6 +72,7 @@ pub struct FileLayout {
     shape: Arc<FileShape>,
     stats: StatsPlan,
     prefix: String,
+    changelog_prefix: String,
 }
 
 impl FileLayout {
@@ -72,21 +93,22 @@ impl FileLayout {
                     })
             })
             .collect::<Result<Vec<_>>>()?;
-        if keys.is_empty() {
+        if keys.is_empty() && !schema.primary_keys.is_empty() {
             return Err(Error::Unsupported(format!(
                 "table {}: no key besides the partition columns",
                 table.name()
             )));
         }
+        let prefix = |option: &str, unset: &str| {
+            let set = schema.options.get(option);
+            set.map_or_else(|| unset.to_owned(), Clone::clone)
+        };
         Ok(Arc::new(Self {
             store: table.store().clone(),
             shape: Arc::new(FileShape::new(schema, &keys)?),
             stats: StatsPlan::new(schema)?,
-            prefix: schema
-                .options
-                .get("data-file.prefix")
-                .cloned()
-                .unwrap_or_else(|| "data-".to_owned()),
+            prefix: prefix("data-file.prefix", "data-"),
+            changelog_prefix: prefix("changelog-file.prefix", "changelog-"),
             table: schema.clone(),
             keys,
         }))
@@ -155,6 +177,7 @@ pub struct DataFileWriter {
     path: Path,
     file_name: String,
     level: i32,
+    purpose: FilePurpose,
     out: BufWriter,
     /// Made with the first batch.
     encoder: Option<Encoder>,
@@ -184,6 +207,7 @@ impl DataFileWriter {
             path,
             file_name,
             level,
+            purpose: FilePurpose::Append,
             out,
             encoder: None,
             handed_bytes: 0,
@@ -202,10 +226,14 @@ impl DataFileWriter {
         }
         self.observe(batch)?;
         let layout = self.layout.clone();
-        let key = |at: &usize| batch.columns.get(*at).cloned();
-        let mut columns: Vec<ArrayRef> = layout.keys.iter().filter_map(key).collect();
-        columns.push(Arc::new(batch.sequences.clone()));
-        columns.push(Arc::new(batch.kinds.clone()));
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(batch.columns.len() + 4);
+        // Files of append tables have the table's columns only.
+        if !layout.table.primary_keys.is_empty() {
+            let key = |at: &usize| batch.columns.get(*at).cloned();
+            columns.extend(layout.keys.iter().filter_map(key));
+            columns.push(Arc::new(batch.sequences.clone()));
+            columns.push(Arc::new(batch.kinds.clone()));
+        }
         columns.extend(batch.columns.iter().cloned());
         let mut encoder = match self.encoder.take() {
             Some(encoder) => encoder,
@@ -355,7 +383,7 @@ impl DataFileWriter {
             creation_time_ms: Some(local_wall_clock_ms()),
             delete_row_count: Some(self.deletes),
             embedded_index: None,
-            file_source: Some(FILE_SOURCE_APPEND),
+            file_source: Some(self.purpose.file_source()),
             value_stats_cols,
             external_path: None,
             first_row_id: None,
@@ -384,6 +412,7 @@ pub struct RollingWriter {
     layout: Arc<FileLayout>,
     folder: String,
     level: i32,
+    purpose: FilePurpose,
     target_file_bytes: u64,
     run: Uuid,
     files_begun: usize,
@@ -403,12 +432,19 @@ impl RollingWriter {
             layout: layout.clone(),
             folder,
             level,
+            purpose: FilePurpose::Append,
             target_file_bytes,
             run: Uuid::new_v4(),
             files_begun: 0,
             open: None,
             done: Vec::new(),
         }
+    }
+
+    /// For files of another purpose than new rows.
+    pub(crate) fn with_purpose(mut self, purpose: FilePurpose) -> Self {
+        self.purpose = purpose;
+        self
     }
 
     /// Writes rows; within a file their keys ascend.
@@ -418,8 +454,14 @@ impl RollingWriter {
             None => {
                 let number = self.files_begun;
                 self.files_begun += 1;
-                let name = format!("{}{}-{number}.parquet", self.layout.prefix, self.run);
-                DataFileWriter::new(&self.layout, &self.folder, name, self.level)?
+                let prefix = match self.purpose {
+                    FilePurpose::Append | FilePurpose::Compact => &self.layout.prefix,
+                    FilePurpose::Changelog => &self.layout.changelog_prefix,
+                };
+                let name = format!("{prefix}{}-{number}.parquet", self.run);
+                let mut file = DataFileWriter::new(&self.layout, &self.folder, name, self.level)?;
+                file.purpose = self.purpose;
+                file
             }
         };
         let written = file.write(batch).await;

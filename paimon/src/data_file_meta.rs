@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::index_manifest::IndexFileMeta;
+
 /// Minimum and maximum of columns in a file, as serialized BinaryRows (with the arity prefix), and
 /// how many nulls each has.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,9 +86,11 @@ pub struct DataFileMeta {
     pub write_cols: Option<Vec<String>>,
 }
 
-/// Files that one writer adds to one bucket. Serializable, so that a checkpoint record can hold it
+/// What one writer changes in one bucket. Serializable, so that a checkpoint record can hold it
 /// between the flush and the commit. The order of messages and files is the order in the manifest.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// Source: `org.apache.paimon.table.sink.CommitMessageImpl`, `DataIncrement`, `CompactIncrement`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommitMessage {
     /// Partition, a serialized BinaryRow (with the arity prefix); 12 zero bytes for none.
     #[serde(with = "hex_bytes")]
@@ -97,6 +101,51 @@ pub struct CommitMessage {
     pub total_buckets: i32,
     /// New files.
     pub new_files: Vec<DataFileMeta>,
+    /// Files that the APPEND snapshot takes away.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deleted_files: Vec<DataFileMeta>,
+    /// Changelog files of the APPEND snapshot (changelog producer `input`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changelog_files: Vec<DataFileMeta>,
+    /// Index files that the APPEND snapshot adds: hashes of dynamic buckets, deletion vectors.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub new_index_files: Vec<IndexFileMeta>,
+    /// Index files that the APPEND snapshot takes away.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deleted_index_files: Vec<IndexFileMeta>,
+    /// What a compaction did, for the COMPACT snapshot behind the APPEND.
+    #[serde(default, skip_serializing_if = "CompactIncrement::is_empty")]
+    pub compact: CompactIncrement,
+}
+
+/// What a compaction replaced in one bucket. A file that only changes level stands in both lists,
+/// with its old and its new level.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompactIncrement {
+    /// Files taken away.
+    pub before: Vec<DataFileMeta>,
+    /// Files in their place.
+    pub after: Vec<DataFileMeta>,
+    /// Changelog files (changelog producers `lookup` and `full-compaction`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changelog_files: Vec<DataFileMeta>,
+    /// Index files added.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub new_index_files: Vec<IndexFileMeta>,
+    /// Index files taken away.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deleted_index_files: Vec<IndexFileMeta>,
+}
+
+impl CompactIncrement {
+    /// Nothing was replaced.
+    pub fn is_empty(&self) -> bool {
+        self.before.is_empty()
+            && self.after.is_empty()
+            && self.changelog_files.is_empty()
+            && self.new_index_files.is_empty()
+            && self.deleted_index_files.is_empty()
+    }
 }
 
 /// Bytes as hexadecimal text, for records that people read.

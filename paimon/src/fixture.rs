@@ -48,6 +48,7 @@ pub(crate) fn fixture(
                 data_type,
                 nullable,
                 description: None,
+                default_value: None,
             }
         })
         .collect();

@@ -14,12 +14,14 @@
     )
 )]
 
+pub mod alter;
 mod avro;
 pub mod binary_row;
 pub mod bucket;
 pub mod bulk;
 pub mod catalog;
 pub mod commit;
+pub mod compact;
 #[cfg(test)]
 mod damage;
 pub mod data_file;
@@ -30,8 +32,11 @@ pub mod error;
 mod fixture;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod index_manifest;
+pub mod maintain;
 pub mod manifest;
 pub mod manifest_list;
+mod merge;
 mod partition;
 mod placement;
 pub mod read;
@@ -40,17 +45,23 @@ pub mod snapshot;
 pub mod stats;
 mod storage;
 pub mod table;
-mod table_options;
+pub mod table_options;
 pub mod write_buffer;
 
+pub use alter::{ColumnPlace, SchemaChange};
 pub use bulk::BulkWriter;
-pub use catalog::{Catalog, ColumnPlace, Location, StoreOption, StoreOptions};
-pub use commit::{CommitOutcome, CommitRequest, Expect, LiveFile, TableCommitter};
-pub use data_file_meta::{CommitMessage, DataFileMeta, SimpleStats};
-pub use data_type::{DataField, DataType};
+pub use catalog::{Catalog, Location, StoreOption, StoreOptions};
+pub use commit::{
+    CommitOutcome, CommitRequest, CompactOutcome, Expect, LiveFile, Scope, TableCommitter,
+};
+pub use data_file_meta::{CommitMessage, CompactIncrement, DataFileMeta, SimpleStats};
+pub use data_type::{DataField, DataType, Element};
 pub use error::{Error, Result};
-pub use read::Split;
+pub use index_manifest::IndexFileMeta;
+pub use maintain::{Expired, OrphanRequest, Orphans, Retention, SnapshotRef, Tag, TagRequest};
+pub use read::{ChangeBatch, Predicate, Split, TableChanges, TableRead};
 pub use schema::Schema;
 pub use snapshot::{CommitKind, PaimonSnapshot};
 pub use table::Table;
+pub use table_options::TableOptions;
 pub use write_buffer::{WriteBuffer, WriteSettings};

@@ -1,8 +1,9 @@
 //! Which partition and bucket each row of a batch belongs to.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, ListArray, MapArray, RecordBatch, StructArray, cast::AsArray};
+use arrow_schema::DataType as ArrowType;
 
 use crate::{
     binary_row::{BinaryRowWriter, RowEncoder},
@@ -187,7 +188,7 @@ pub(crate) fn bind(table: &Table, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
             if *column.data_type() == expected {
                 return Ok(column.clone());
             }
-            same_list(column, &field.data_type).ok_or_else(|| {
+            renamed(column, &expected).ok_or_else(|| {
                 wrong(format!(
                     "column {} is {} and gets Arrow {}",
                     field.name,
@@ -199,22 +200,44 @@ pub(crate) fn bind(table: &Table, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
         .collect()
 }
 
-/// Lists whose items have another name are the same lists.
-fn same_list(column: &ArrayRef, data_type: &DataType) -> Option<ArrayRef> {
-    use arrow_array::{ListArray, cast::AsArray};
-    let DataType::Array(item) = data_type else {
-        return None;
-    };
-    let list = column.as_list_opt::<i32>()?;
-    let values = if *list.values().data_type() == item.arrow() {
-        list.values().clone()
-    } else {
-        same_list(list.values(), item)?
-    };
-    let field = arrow_schema::Field::new("element", item.arrow(), true);
-    let offsets = list.offsets().clone();
-    let list = ListArray::try_new(field.into(), offsets, values, list.nulls().cloned()).ok()?;
-    Some(std::sync::Arc::new(list))
+/// Lists, maps and structs whose parts have other names (items, entries, keys, values) are the same.
+pub(crate) fn renamed(column: &ArrayRef, to: &ArrowType) -> Option<ArrayRef> {
+    if column.data_type() == to {
+        return Some(column.clone());
+    }
+    Some(match to {
+        ArrowType::List(item) => {
+            let list = column.as_list_opt::<i32>()?;
+            let values = renamed(list.values(), item.data_type())?;
+            let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
+            Arc::new(ListArray::try_new(item.clone(), offsets, values, nulls).ok()?)
+        }
+        ArrowType::Map(entries, sorted) => {
+            let map = column.as_map_opt()?;
+            let ArrowType::Struct(parts) = entries.data_type() else {
+                return None;
+            };
+            let columns = map.entries().columns().iter().zip(parts);
+            let columns = columns
+                .map(|(column, part)| renamed(column, part.data_type()))
+                .collect::<Option<Vec<_>>>()?;
+            let rows = StructArray::try_new(parts.clone(), columns, None).ok()?;
+            let (offsets, nulls) = (map.offsets().clone(), map.nulls().cloned());
+            Arc::new(MapArray::try_new(entries.clone(), offsets, rows, nulls, *sorted).ok()?)
+        }
+        ArrowType::Struct(fields) => {
+            let rows = column.as_struct_opt()?;
+            if rows.num_columns() != fields.len() {
+                return None;
+            }
+            let columns = fields
+                .iter()
+                .map(|field| renamed(rows.column_by_name(field.name())?, field.data_type()))
+                .collect::<Option<Vec<_>>>()?;
+            Arc::new(StructArray::try_new(fields.clone(), columns, rows.nulls().cloned()).ok()?)
+        }
+        _ => return None,
+    })
 }
 
 /// Bytes that columns' own rows take, whatever else their buffers hold.

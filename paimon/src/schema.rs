@@ -2,8 +2,10 @@
 //!
 //! Source: `org.apache.paimon.schema.SchemaSerializer`, version 3.
 
+mod validation;
+
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::BTreeMap,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -13,8 +15,10 @@ use serde::{Deserialize, Serialize};
 use crate::{
     data_type::{DataField, DataType},
     error::{Error, Result},
-    partition,
 };
+
+/// Format version of schema files.
+pub(crate) const VERSION: i32 = 3;
 
 /// A table's schema at one version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,8 +52,8 @@ impl Schema {
     ///
     /// # Errors
     /// [`Error::Unsupported`] with a text that says what is wrong: names that differ in case only,
-    /// keys that are not columns, partition columns outside of the primary key, no fixed bucket
-    /// count, options of [`Schema::unsupported_options`].
+    /// keys that are not columns, what the format does not allow together, partition columns outside
+    /// of the primary key, no fixed bucket count, options of [`Schema::unsupported_options`].
     pub fn create(
         fields: Vec<DataField>,
         primary_keys: Vec<String>,
@@ -58,9 +62,9 @@ impl Schema {
         comment: Option<String>,
     ) -> Result<Self> {
         let mut schema = Self {
-            version: 3,
+            version: VERSION,
             id: 0,
-            highest_field_id: i32::try_from(fields.len()).map_or(i32::MAX, |count| count - 1),
+            highest_field_id: -1,
             fields,
             partition_keys,
             primary_keys,
@@ -68,20 +72,43 @@ impl Schema {
             comment,
             time_millis: now_ms(),
         };
-        schema.validate()?;
-        for (id, field) in (0..).zip(&mut schema.fields) {
-            field.id = id;
+        schema.check_rules()?;
+        schema.check_kind()?;
+        schema.check_options()?;
+        let mut last = -1;
+        for field in &mut schema.fields {
+            last += 1;
+            field.id = last;
+            field.data_type.assign_ids(&mut last);
             if schema.primary_keys.contains(&field.name) {
                 field.nullable = false;
             }
         }
+        schema.highest_field_id = last;
         Ok(schema)
+    }
+
+    /// Reads a schema file.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for types that this crate doesn't know, with the column's name;
+    /// [`Error::Corrupt`] for what is no schema.
+    pub(crate) fn parse(bytes: &[u8], path: &str) -> Result<Self> {
+        let corrupt = |error: serde_json::Error| Error::Corrupt {
+            path: path.to_owned(),
+            message: error.to_string(),
+        };
+        let json: serde_json::Value = serde_json::from_slice(bytes).map_err(corrupt)?;
+        if let Some(text) = unknown_type(&json) {
+            return Err(Error::Unsupported(format!("{path}: {text}")));
+        }
+        serde_json::from_value(json).map_err(corrupt)
     }
 
     /// A schema without columns, for a table that is yet to be looked at.
     pub(crate) fn empty() -> Self {
         Self {
-            version: 3,
+            version: VERSION,
             id: -1,
             fields: Vec::new(),
             highest_field_id: -1,
@@ -90,108 +117,6 @@ impl Schema {
             options: BTreeMap::new(),
             comment: None,
             time_millis: 0,
-        }
-    }
-
-    fn validate(&self) -> Result<()> {
-        let refuse = |message: String| Err(Error::Unsupported(message));
-        let mut seen = HashSet::new();
-        for field in &self.fields {
-            if field.name.is_empty() {
-                return refuse("a column without a name".into());
-            }
-            if ["_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind"]
-                .contains(&field.name.as_str())
-                || field.name.starts_with("_KEY_")
-            {
-                return refuse(format!(
-                    "column '{}': Paimon keeps that name for itself",
-                    field.name
-                ));
-            }
-            if !seen.insert(field.name.to_lowercase()) {
-                return refuse(format!(
-                    "columns whose names differ in case only: '{}' is there twice",
-                    field.name
-                ));
-            }
-        }
-        for (what, keys) in [
-            ("primary key", &self.primary_keys),
-            ("partition", &self.partition_keys),
-        ] {
-            let mut seen = HashSet::new();
-            for key in keys {
-                if self.field(key).is_none() {
-                    return refuse(format!("{what} column '{key}', which is not a column"));
-                }
-                if !seen.insert(key) {
-                    return refuse(format!("{what} column '{key}' is named twice"));
-                }
-            }
-        }
-        if self.primary_keys.is_empty() {
-            return refuse("a table without a primary key".into());
-        }
-        for (_, key) in self.primary_keys.iter().filter_map(|key| self.field(key)) {
-            let in_folder = self.partition_keys.contains(&key.name);
-            if matches!(key.data_type, DataType::Array(_))
-                || in_folder && !partition::has_folder_name(self, &key.data_type)
-            {
-                return refuse(format!(
-                    "{} column '{}' of type {}",
-                    if in_folder {
-                        "partition"
-                    } else {
-                        "primary key"
-                    },
-                    key.name,
-                    key.data_type
-                ));
-            }
-        }
-        for key in &self.partition_keys {
-            if !self.primary_keys.contains(key) {
-                return refuse(format!(
-                    "partition column '{key}' outside of the primary key: rows of one key could \
-                     stand in two partitions"
-                ));
-            }
-        }
-        if self.trimmed_primary_keys().is_empty() {
-            return refuse(
-                "a primary key that holds only partition columns: each partition could hold one \
-                 row only"
-                    .into(),
-            );
-        }
-        self.check_options()?;
-        self.validate_bucket()
-    }
-
-    fn validate_bucket(&self) -> Result<()> {
-        let refuse = |message: String| Err(Error::Unsupported(message));
-        match self.options.get("bucket").map(|text| text.parse()) {
-            None | Some(Ok(-1)) => {
-                refuse("option 'bucket' of -1 (dynamic buckets): set it to a number above 0".into())
-            }
-            Some(Ok(-2)) => refuse(
-                "option 'bucket' of -2 (postponed buckets): set it to a number above 0".into(),
-            ),
-            Some(Ok(1..=i32::MAX)) => {
-                for key in self.bucket_keys() {
-                    if !self.trimmed_primary_keys().contains(&key) {
-                        return refuse(format!(
-                            "bucket key '{key}' outside of the primary key, or a partition column"
-                        ));
-                    }
-                }
-                Ok(())
-            }
-            Some(_) => refuse(format!(
-                "option 'bucket' of '{}': set it to a number above 0",
-                self.options.get("bucket").map_or("", String::as_str)
-            )),
         }
     }
 
@@ -231,14 +156,20 @@ impl Schema {
     /// The Arrow schema of the value columns.
     pub fn arrow(&self) -> Arc<arrow_schema::Schema> {
         Arc::new(arrow_schema::Schema::new(
-            self.fields
-                .iter()
-                .map(|field| {
-                    arrow_schema::Field::new(&field.name, field.data_type.arrow(), field.nullable)
-                })
-                .collect::<Vec<_>>(),
+            self.fields.iter().map(DataField::arrow).collect::<Vec<_>>(),
         ))
     }
+}
+
+/// What is not supported among the types of a schema file.
+fn unknown_type(json: &serde_json::Value) -> Option<String> {
+    let fields = json.get("fields")?.as_array()?;
+    fields.iter().find_map(|field| {
+        let error = DataType::from_json(field.get("type")?).err()?;
+        let name = field.get("name").and_then(|name| name.as_str());
+        let unknown = error.contains("is not supported");
+        unknown.then(|| format!("column '{}': {error}", name.unwrap_or_default()))
+    })
 }
 
 pub(crate) fn now_ms() -> i64 {

@@ -3,7 +3,7 @@
 //! Minimum, maximum and null count of each column are kept whole; when the file is complete they
 //! become the key statistics (whole) and the value statistics (as the table's options say). Java
 //! takes them from the Parquet footer, so what a footer lacks is not known here either: bytes and
-//! timestamps of 7 to 9 digits have null counts only, arrays nothing at all.
+//! timestamps of 7 to 9 digits have null counts only, nested columns nothing at all.
 //!
 //! Source: `SimpleStatsConverter`, `TruncateSimpleColStatsCollector`,
 //! `ParquetSimpleStatsExtractor`; checked against files of Java Paimon 1.4.2
@@ -197,9 +197,9 @@ impl ColumnStats {
     }
 }
 
-/// Arrays have no statistics at all.
+/// Nested columns have no statistics at all.
 fn is_known(data_type: &DataType) -> bool {
-    !matches!(data_type, DataType::Array(_))
+    !data_type.is_nested()
 }
 
 fn cut_down(text: &str, characters: usize) -> &str {
@@ -293,7 +293,7 @@ fn extremes_of(column: &Column) -> Option<(Value, Value)> {
             extremes(ticks.values(), nulls, i64::cmp)
                 .map(|(min, max)| (timestamp(min, *per_milli), timestamp(max, *per_milli)))
         }
-        Column::Timestamp { .. } | Column::Bytes(_) | Column::Array(_) => None,
+        Column::Timestamp { .. } | Column::Bytes(_) | Column::Nested(_) => None,
     }
 }
 

@@ -119,9 +119,16 @@ impl Committer {
             CommitOutcome::Committed {
                 snapshot,
                 max_sequence_number,
+                ..
             } => (snapshot, max_sequence_number),
             // After a restart, when the tables have been looked through anyway.
-            CommitOutcome::AlreadyCommitted { snapshot } => (snapshot, None),
+            CommitOutcome::AlreadyCommitted { snapshot, .. } => (snapshot, None),
+            CommitOutcome::Dropped => {
+                return Err(JobError::Internal(format!(
+                    "commit {} of table {} was of compactions only",
+                    record.number, commit.sink
+                )));
+            }
         };
         Ok((commit.sink.to_string(), committed))
     }

@@ -24,7 +24,7 @@ pub fn lake_type(source: &SourceType) -> DataType {
         SourceType::Time(digits) => DataType::Time(*digits),
         SourceType::Timestamp(digits) => DataType::Timestamp(*digits),
         SourceType::TimestampLtz(digits) => DataType::TimestampLtz(*digits),
-        SourceType::Array(item) => DataType::Array(Box::new(lake_type(item))),
+        SourceType::Array(item) => DataType::array(lake_type(item)),
     }
 }
 
@@ -36,6 +36,7 @@ pub fn lake_field(column: &Column) -> DataField {
         data_type: lake_type(&column.data_type),
         nullable: column.nullable,
         description: column.comment.clone(),
+        default_value: None,
     }
 }
 

@@ -1,16 +1,24 @@
 #!/usr/bin/env bash
 # Java Paimon (the official jars) as reader, writer and checker of our tables.
 #
-#   oracle.sh read   WAREHOUSE DB.TABLE [--snapshot N]      canonical lines (Row.java says what that is), sorted
-#   oracle.sh hash   WAREHOUSE DB.TABLE [--snapshot N]      {"count":…,"hash":…}
-#   oracle.sh diff   WAREHOUSE DB.TABLE [--snapshot N] < canonical lines   exit 1 and the rows if they differ
+#   oracle.sh read   WAREHOUSE DB.TABLE [--snapshot N | --tag T] [--where C=V]   canonical lines (see Row.java), sorted
+#   oracle.sh hash   WAREHOUSE DB.TABLE [as read]            {"count":…,"hash":…}
+#   oracle.sh diff   WAREHOUSE DB.TABLE [as read] < canonical lines        exit 1 and the rows if they differ
 #   oracle.sh fsck   WAREHOUSE DB.TABLE [--snapshot N | --all]             exit 1 and the problems if there are any
-#   oracle.sh stream WAREHOUSE DB.TABLE [--from N]          {"kind":…,"snapshot":…,"row":…} as a streaming reader sees it
+#   oracle.sh stream WAREHOUSE DB.TABLE [--from N] [--to N]  {"kind":…,"snapshot":…,"row":…} as a streaming reader sees it
 #   oracle.sh info   WAREHOUSE DB.TABLE                     the schema, then every snapshot
 #   oracle.sh files  WAREHOUSE DB.TABLE [--snapshot N] [--meta]            the live data files
-#   oracle.sh create WAREHOUSE DB.TABLE < {"columns":[["id","BIGINT NOT NULL"]],"primaryKeys":["id"],"options":{}}
-#   oracle.sh write  WAREHOUSE DB.TABLE < rows, or {"kind":"-D","row":{…}}
-#   oracle.sh compact WAREHOUSE DB.TABLE [--full]
+#   oracle.sh create WAREHOUSE DB.TABLE < {"columns":[["id","BIGINT NOT NULL"]],"primaryKeys":["id"],"partitionKeys":[],"options":{}}
+#   oracle.sh alter  WAREHOUSE DB.TABLE add NAME TYPE [first | after NAME] | drop NAME | rename NAME NEW | type NAME TYPE
+#                    | null NAME true|false | comment NAME TEXT | move NAME first|last|after NAME | set KEY VALUE | unset KEY
+#                    (nested columns as a.b), or several as JSON arrays of these words, one a line of the input
+#   oracle.sh write  WAREHOUSE DB.TABLE [--write-only] [--commit-user U] [--identifier N] [--overwrite P=V | --overwrite '*']
+#                    < rows, or {"kind":"-D","row":{…}}
+#   oracle.sh compact WAREHOUSE DB.TABLE [--full] [--commit-user U] [--identifier N]
+#   oracle.sh expire WAREHOUSE DB.TABLE [--retain N]        leaves the newest N snapshots
+#   oracle.sh tag    WAREHOUSE DB.TABLE create NAME [--snapshot N] | delete NAME | list
+#   oracle.sh rollback WAREHOUSE DB.TABLE N|TAG
+#   oracle.sh orphan WAREHOUSE DB.TABLE [--older-than-s N] [--delete]      files that nothing refers to
 #   oracle.sh vectors < {"types":["INT"],"values":[1],"buckets":[4]}       bytes of the BinaryRow, hash, bucket
 #   oracle.sh serve PORT         the same verbs by HTTP (Oracle.java); 0 chooses a port; prints it; ends with its input
 #   oracle.sh build              only compile

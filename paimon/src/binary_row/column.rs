@@ -40,7 +40,7 @@ pub(crate) enum Column {
         per_milli: i64,
     },
     /// A type that rows of keys and statistics do not hold.
-    Array(ArrayRef),
+    Nested(ArrayRef),
 }
 
 impl Column {
@@ -95,7 +95,9 @@ impl Column {
                     per_milli: 1_000_000,
                 },
             },
-            DataType::Array(_) => Self::Array(array.clone()),
+            DataType::Array(_) | DataType::Map(..) | DataType::Multiset(_) | DataType::Row(_) => {
+                Self::Nested(array.clone())
+            }
         })
     }
 
@@ -111,7 +113,7 @@ impl Column {
             Self::Decimal { digits, .. } => digits,
             Self::Text(array) | Self::Bytes(array) => array,
             Self::Timestamp { ticks, .. } => ticks,
-            Self::Array(array) => array,
+            Self::Nested(array) => array,
         }
     }
 
@@ -143,7 +145,7 @@ impl Column {
             Self::Decimal { digits, .. } => Value::Decimal(digits.value(row)),
             Self::Text(array) | Self::Bytes(array) => Value::Bytes(array.value(row).to_vec()),
             Self::Timestamp { ticks, per_milli } => timestamp(ticks.value(row), *per_milli),
-            Self::Array(_) => Value::Null,
+            Self::Nested(_) => Value::Null,
         }
     }
 }

@@ -114,7 +114,9 @@ fn column(data_type: &DataType, texts: &[&str]) -> ArrayRef {
             }
             _ => Arc::new(TimestampNanosecondArray::from(ticks(1_000_000)).with_timezone_opt(zone)),
         },
-        DataType::Array(_) => unreachable!(),
+        DataType::Array(_) | DataType::Map(..) | DataType::Multiset(_) | DataType::Row(_) => {
+            unreachable!()
+        }
     }
 }
 

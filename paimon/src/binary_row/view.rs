@@ -120,7 +120,9 @@ fn field<'a>(
                 nanos: low as i32,
             }
         }
-        DataType::Array(_) => return Err("arrays are not read".into()),
+        DataType::Array(_) | DataType::Map(..) | DataType::Multiset(_) | DataType::Row(_) => {
+            return Err("nested values are not read".into());
+        }
     })
 }
 

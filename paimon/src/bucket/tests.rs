@@ -15,6 +15,7 @@ fn schema(types: &[DataType], buckets: i32) -> Schema {
             data_type: data_type.clone(),
             nullable: false,
             description: None,
+            default_value: None,
         })
         .collect();
     Schema {

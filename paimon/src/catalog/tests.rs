@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::{
-    data_type::DataType,
+    alter::ColumnPlace,
+    data_type::{DataField, DataType},
     storage::faulty::{Fault, Faulty},
 };
 
@@ -13,6 +14,7 @@ fn field(name: &str, data_type: DataType) -> DataField {
         data_type,
         nullable: true,
         description: None,
+        default_value: None,
     }
 }
 
@@ -33,7 +35,7 @@ fn shop() -> Schema {
     Schema::create(
         vec![
             field("id", DataType::Int),
-            field("tags", DataType::Array(Box::new(DataType::String))),
+            field("tags", DataType::array(DataType::String)),
             field("v", DataType::String),
         ],
         vec!["id".into()],
@@ -209,7 +211,7 @@ fn schemas_that_cannot_be_are_refused() {
     };
     assert!(create(&["a", "b"], &["a", "b"], &["b"], "4").is_ok());
     let array = Schema::create(
-        vec![field("a", DataType::Array(Box::new(DataType::Int)))],
+        vec![field("a", DataType::array(DataType::Int))],
         vec!["a".into()],
         vec![],
         BTreeMap::from([("bucket".to_owned(), "1".to_owned())]),

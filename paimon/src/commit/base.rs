@@ -16,6 +16,8 @@ use crate::{
     table_options::memory_size,
 };
 
+use super::names::Names;
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Thresholds {
     /// Bytes.
@@ -137,11 +139,11 @@ pub(super) struct Base {
     pub(super) written: Vec<String>,
 }
 
-/// Merges what the plan says; new manifests are named after `id`.
+/// Merges what the plan says.
 pub(super) async fn merge(
     table: &Table,
     manifests: &[ManifestFileMeta],
-    id: &str,
+    names: &mut Names,
     schema_id: i64,
 ) -> Result<Base> {
     let thresholds = Thresholds::of(table.schema());
@@ -149,7 +151,7 @@ pub(super) async fn merge(
         manifests: Vec::new(),
         written: Vec::new(),
     };
-    for (number, step) in plan(manifests, thresholds).into_iter().enumerate() {
+    for step in plan(manifests, thresholds) {
         match step {
             Step::Keep(at) => base.manifests.extend(manifests.get(at).cloned()),
             Step::Merge(range) => {
@@ -162,7 +164,7 @@ pub(super) async fn merge(
                     .await?;
                 let metas = table
                     .write_manifests(
-                        &format!("{id}-m{number}"),
+                        names,
                         &Arc::new(merged.finish(whole)),
                         usize::try_from(thresholds.target_size).unwrap_or(usize::MAX),
                         schema_id,

@@ -8,13 +8,23 @@ use crate::{
     table::Table,
 };
 
-use super::{CommitRequest, Expect, view::View};
+use super::{CommitRequest, Expect, change::Part, view::View};
 
-/// Checks all but the levels of files, which [`super::lane`] settles.
-pub(super) async fn check(table: &Table, view: &View, request: &CommitRequest) -> Result<()> {
+/// Checks the request against the table; what is live and at which level is settled by
+/// [`super::change`] and [`super::lane`].
+pub(super) async fn check(
+    table: &Table,
+    view: &View,
+    request: &CommitRequest,
+    part: Part<'_>,
+) -> Result<()> {
     table.check_options()?;
     if let Some(expect) = &request.expect {
         expectation(table, view, expect).await?;
+    }
+    schemas(table, request).await?;
+    if part == Part::Compact {
+        return Ok(());
     }
     let refuse = |message: String| Error::Conflict {
         table: table.name().to_owned(),
@@ -22,13 +32,18 @@ pub(super) async fn check(table: &Table, view: &View, request: &CommitRequest) -
     };
     let buckets = table.schema().buckets();
     for message in &request.messages {
+        // A compaction alone may be of a partition that is yet to be rescaled.
+        if message.new_files.is_empty() {
+            continue;
+        }
         if message.total_buckets != buckets {
             return Err(refuse(format!(
                 "files were written for {} buckets, the table has {buckets}: write them again",
                 message.total_buckets
             )));
         }
-        if let Some(live) = view.total_buckets(&message.partition)
+        if part == Part::Append
+            && let Some(live) = view.total_buckets(&message.partition)
             && live != message.total_buckets
         {
             return Err(refuse(format!(
@@ -38,16 +53,12 @@ pub(super) async fn check(table: &Table, view: &View, request: &CommitRequest) -
             )));
         }
     }
-    schemas(table, request).await?;
-    let files = || {
-        request
-            .messages
+    for message in &request.messages {
+        let twice = message
+            .new_files
             .iter()
-            .flat_map(|message| &message.new_files)
-    };
-    if files().any(|file| view.may_hold(file)) {
-        let live = table.live_names(view).await?;
-        if let Some(file) = files().find(|file| live.contains(&file.file_name)) {
+            .find(|file| view.holds_somewhere(&message.partition, message.bucket, file));
+        if let Some(file) = twice {
             return Err(refuse(format!(
                 "file {} is in the table already, added by another commit",
                 file.file_name
@@ -103,7 +114,7 @@ async fn schemas(table: &Table, request: &CommitRequest) -> Result<()> {
     let ids: BTreeSet<i64> = request
         .messages
         .iter()
-        .flat_map(|message| &message.new_files)
+        .flat_map(|message| message.new_files.iter().chain(&message.compact.after))
         .map(|file| file.schema_id)
         .collect();
     for id in ids {

@@ -4,62 +4,81 @@ use std::{cmp::Ordering, collections::HashSet};
 
 use futures::future::try_join_all;
 
-use crate::{error::Result, snapshot::PaimonSnapshot, table::Table};
+use crate::{
+    error::Result,
+    snapshot::{CommitKind, PaimonSnapshot},
+    table::Table,
+};
 
 use super::{CommitRequest, TableCommitter};
 
 /// Snapshots that are read at once when walking back.
 const READS_MAX: i64 = 16;
 
-/// What a walk from the newest snapshot back met first.
-enum Met {
-    /// The commit.
-    Found(i64),
-    /// An older commit of the same user, or the end of the range: it isn't there.
-    No,
-    /// Snapshots that have expired: it may have been there.
-    Expired,
+/// Which snapshots of a request are in the table.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// The APPEND or OVERWRITE.
+    pub(super) first: Option<i64>,
+    /// The COMPACT behind it.
+    pub(super) compact: Option<i64>,
+    /// Snapshots that might have been them have expired: what was not found may have been there.
+    pub(super) expired: bool,
+}
+
+impl Found {
+    pub(super) fn newest(self) -> Option<i64> {
+        self.compact.or(self.first)
+    }
 }
 
 impl Table {
-    /// The snapshot that (user, identifier) made, if it is still there.
+    /// The newest snapshot that (user, identifier) made, if it is still there.
     pub async fn find_commit(&self, user: &str, identifier: i64) -> Result<Option<i64>> {
         let Some(latest) = self.latest_snapshot().await? else {
             return Ok(None);
         };
-        Ok(match self.walk_back(&latest, 0, user, identifier).await? {
-            Met::Found(id) => Some(id),
-            Met::No | Met::Expired => None,
-        })
+        let found = self.walk_back(&latest, 0, user, identifier).await?;
+        Ok(found.newest())
     }
 
-    /// Looks at snapshots from `latest` down to, not including, `end`.
+    /// Looks at snapshots from `latest` down to, not including, `end`, until an older commit of the
+    /// same user.
     async fn walk_back(
         &self,
         latest: &PaimonSnapshot,
         end: i64,
         user: &str,
         identifier: i64,
-    ) -> Result<Met> {
+    ) -> Result<Found> {
         let end = end.max(0);
+        let mut found = Found::default();
         let mut some = vec![Some(latest.clone())];
         let mut next = latest.id - 1;
         loop {
             for snapshot in some {
                 let Some(snapshot) = snapshot else {
-                    return Ok(Met::Expired);
+                    found.expired = true;
+                    return Ok(found);
                 };
                 if snapshot.commit_user != user {
                     continue;
                 }
                 match snapshot.commit_identifier.cmp(&identifier) {
-                    Ordering::Equal => return Ok(Met::Found(snapshot.id)),
-                    Ordering::Less => return Ok(Met::No),
+                    // The COMPACT stands behind the other, so the walk meets it first.
+                    Ordering::Equal if snapshot.commit_kind == CommitKind::Compact => {
+                        found.compact.get_or_insert(snapshot.id);
+                    }
+                    Ordering::Equal => {
+                        found.first = Some(snapshot.id);
+                        return Ok(found);
+                    }
+                    Ordering::Less => return Ok(found),
                     Ordering::Greater => {}
                 }
             }
             if next <= end {
-                return Ok(Met::No);
+                return Ok(found);
             }
             let last = end.max(next - READS_MAX);
             some = try_join_all((last + 1..=next).rev().map(|id| self.snapshot(id))).await?;
@@ -69,46 +88,47 @@ impl Table {
 }
 
 impl TableCommitter {
-    /// The snapshot of a former try of this request; `searched` and those before are known not to
-    /// be it.
+    /// The snapshots of a former try of this request; `searched` and those before are known not to
+    /// be them.
     pub(super) async fn find_request(
         &self,
         request: &CommitRequest,
         searched: Option<i64>,
-    ) -> Result<Option<i64>> {
+    ) -> Result<Found> {
         let Some(latest) = &self.view.snapshot else {
-            return Ok(None);
+            return Ok(Found::default());
         };
         let end = searched.unwrap_or(0);
         if latest.id <= end {
-            return Ok(None);
+            return Ok(Found::default());
         }
-        match self
+        let mut found = self
             .table
             .walk_back(latest, end, &request.user, request.identifier)
-            .await?
-        {
-            Met::Found(id) => Ok(Some(id)),
-            Met::No => Ok(None),
-            Met::Expired => self.find_files(request, latest).await,
+            .await?;
+        if found.expired && found.newest().is_none() {
+            self.find_files(request, latest, &mut found).await?;
         }
+        Ok(found)
     }
 
     /// Our snapshots may have expired: are the files of the request in the manifests that are
-    /// left, added or deleted?
+    /// left, added or deleted? What is found counts as the newest snapshot.
     async fn find_files(
         &self,
         request: &CommitRequest,
         latest: &PaimonSnapshot,
-    ) -> Result<Option<i64>> {
-        let names: HashSet<&str> = request
-            .messages
-            .iter()
-            .flat_map(|message| &message.new_files)
-            .map(|file| file.file_name.as_str())
+        found: &mut Found,
+    ) -> Result<()> {
+        let new = request.messages.iter().flat_map(|it| &it.new_files);
+        let new: HashSet<&str> = new.map(|file| file.file_name.as_str()).collect();
+        // A file that only changed its level has its name from before.
+        let after = request.messages.iter().flat_map(|it| &it.compact.after);
+        let after: HashSet<(&str, i32)> = after
+            .map(|file| (file.file_name.as_str(), file.level))
             .collect();
-        if names.is_empty() {
-            return Ok(None);
+        if new.is_empty() && after.is_empty() {
+            return Ok(());
         }
         // The newest manifests may be merged ones, from which a file that was added and deleted
         // has gone; the oldest base and all deltas hold whatever has not expired.
@@ -129,14 +149,18 @@ impl TableCommitter {
         }
         let mut seen = HashSet::new();
         manifests.retain(|meta| seen.insert(meta.file_name.clone()));
-        let mut found = false;
         self.table
             .for_each_manifest(&manifests, |entries| {
-                found |= entries
-                    .iter()
-                    .any(|entry| names.contains(entry.file.file_name.as_str()));
+                for file in entries.iter().map(|entry| &entry.file) {
+                    let name = file.file_name.as_str();
+                    if new.contains(name) {
+                        found.first = Some(latest.id);
+                    }
+                    if after.contains(&(name, file.level)) {
+                        found.compact = Some(latest.id);
+                    }
+                }
             })
-            .await?;
-        Ok(found.then_some(latest.id))
+            .await
     }
 }

@@ -18,7 +18,7 @@ use crate::{
 use super::view::View;
 
 /// Smallest and greatest key.
-type KeyRange<'a> = (&'a [u8], &'a [u8]);
+pub(super) type KeyRange<'a> = (&'a [u8], &'a [u8]);
 
 /// Entries for the files of a request, in order, each with the level that it may have.
 pub(super) fn place(
@@ -26,12 +26,7 @@ pub(super) fn place(
     view: &View,
     messages: &[CommitMessage],
 ) -> Vec<ManifestEntry> {
-    let types: Vec<DataType> = schema
-        .trimmed_primary_keys()
-        .iter()
-        .filter_map(|key| schema.field(key))
-        .map(|(_, field)| field.data_type.clone())
-        .collect();
+    let types = key_types(schema);
     let merging = is_read_with_merging(schema);
     let changelog = changelog_is_compacted(schema);
     // By partition, bucket and level.
@@ -74,8 +69,18 @@ pub(super) fn place(
     entries
 }
 
+/// Types of the columns of a data file's keys.
+pub(super) fn key_types(schema: &Schema) -> Vec<DataType> {
+    schema
+        .trimmed_primary_keys()
+        .iter()
+        .filter_map(|key| schema.field(key))
+        .map(|(_, field)| field.data_type.clone())
+        .collect()
+}
+
 /// True when one range ends before the other begins. Keys that can't be read are never apart.
-fn apart(types: &[DataType], a: KeyRange<'_>, b: KeyRange<'_>) -> bool {
+pub(super) fn apart(types: &[DataType], a: KeyRange<'_>, b: KeyRange<'_>) -> bool {
     compare_keys(types, a.1, b.0) == Some(Ordering::Less)
         || compare_keys(types, b.1, a.0) == Some(Ordering::Less)
 }

@@ -1,6 +1,6 @@
 //! The files that make up a snapshot.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::{
     data_file_meta::DataFileMeta,
@@ -10,8 +10,6 @@ use crate::{
     snapshot::PaimonSnapshot,
     table::Table,
 };
-
-use super::view::View;
 
 /// A file that belongs to a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,14 +90,5 @@ impl Table {
         };
         let files = self.live_files(&snapshot).await?;
         Ok(files.iter().map(|file| file.meta.max_sequence_number).max())
-    }
-
-    /// Names of the live files of a view.
-    pub(super) async fn live_names(&self, view: &View) -> Result<HashSet<String>> {
-        let Some(snapshot) = &view.snapshot else {
-            return Ok(HashSet::new());
-        };
-        let files = self.live_files(snapshot).await?;
-        Ok(files.into_iter().map(|file| file.meta.file_name).collect())
     }
 }

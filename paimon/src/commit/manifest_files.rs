@@ -13,6 +13,8 @@ use crate::{
     table::Table,
 };
 
+use super::names::Names;
+
 /// Manifests that are read at once.
 const READS_MAX: usize = 8;
 
@@ -40,6 +42,11 @@ pub(super) struct Written {
 impl Table {
     pub(crate) fn manifest_path(&self, name: &str) -> Path {
         self.path().clone().join("manifest").join(name)
+    }
+
+    /// Where an index file stands.
+    pub(crate) fn index_path(&self, name: &str) -> Path {
+        self.path().clone().join("index").join(name)
     }
 
     pub(crate) async fn read_manifest_list(&self, name: &str) -> Result<Vec<ManifestFileMeta>> {
@@ -70,10 +77,10 @@ impl Table {
         Ok(())
     }
 
-    /// Writes entries as manifests of about `target_size` bytes, named after `id`.
+    /// Writes entries as manifests of about `target_size` bytes.
     pub(super) async fn write_manifests(
         &self,
-        id: &str,
+        names: &mut Names,
         entries: &Arc<Vec<ManifestEntry>>,
         target_size: usize,
         schema_id: i64,
@@ -86,12 +93,12 @@ impl Table {
         };
         let mut rest = entries.as_slice();
         let mut metas = Vec::new();
-        for (number, encoded) in encoded.into_iter().enumerate() {
+        for encoded in encoded {
             let (these, others) = rest
                 .split_at_checked(encoded.entries)
                 .ok_or_else(|| Error::Internal("more manifest entries than were given".into()))?;
             rest = others;
-            let name = format!("manifest-{id}-{number}");
+            let name = names.manifest();
             metas.push(self.describe(&name, encoded.bytes.len(), these, schema_id)?);
             storage::put(
                 self.store().as_ref(),

@@ -6,7 +6,8 @@ use futures::try_join;
 
 use crate::{
     error::{Error, Result},
-    manifest::ManifestEntry,
+    index_manifest::{self, IndexManifestEntry},
+    manifest::FileKind,
     schema::now_ms,
     snapshot::{CommitKind, PaimonSnapshot},
     storage,
@@ -14,8 +15,9 @@ use crate::{
 
 use super::{
     CommitRequest, Delta, TableCommitter,
-    base::{self, Thresholds},
-    lane,
+    base::{self, Base, Thresholds},
+    change::Change,
+    names::Names,
 };
 
 /// How a try ended.
@@ -27,53 +29,55 @@ pub(super) enum Published {
 }
 
 impl TableCommitter {
+    /// Writes what `change` says and creates the snapshot.
     pub(super) async fn publish(
         &mut self,
         request: &CommitRequest,
+        change: Change,
+        names: &mut Names,
         delta: &mut Option<Delta>,
     ) -> Result<Published> {
-        let schema_id = self.schema_id(request);
-        let id = uuid::Uuid::new_v4().to_string();
-        let entries = Arc::new(lane::place(
-            self.table.schema(),
-            &self.view,
-            &request.messages,
-        ));
-        if delta.as_ref().is_none_or(|delta| delta.entries != entries) {
+        let schema_id = self.schema_id(&change);
+        let entries = Arc::new(change.entries);
+        let target = Thresholds::of(self.table.schema()).target_size;
+        let target = usize::try_from(target).unwrap_or(usize::MAX);
+        let changelog = Arc::new(change.changelog);
+        if delta
+            .as_ref()
+            .is_none_or(|delta| delta.entries != entries || delta.changes != changelog)
+        {
             if let Some(stale) = delta.take() {
                 self.discard(stale.names().into_iter()).await;
             }
-            let target = Thresholds::of(self.table.schema()).target_size;
             let manifests = self
                 .table
-                .write_manifests(
-                    &id,
-                    &entries,
-                    usize::try_from(target).unwrap_or(usize::MAX),
-                    schema_id,
-                )
+                .write_manifests(names, &entries, target, schema_id)
                 .await?;
-            *delta = Some(Delta { entries, manifests });
+            let changelog_manifests = self
+                .table
+                .write_manifests(names, &changelog, target, schema_id)
+                .await?;
+            *delta = Some(Delta {
+                entries,
+                manifests,
+                changes: changelog,
+                changelog_manifests,
+            });
         }
         let Some(new) = delta.as_ref() else {
             return Err(Error::Internal("a commit without its manifests".into()));
         };
-        let base = base::merge(&self.table, &self.view.manifests, &id, schema_id).await?;
-        let (base_list, delta_list) = try_join!(
-            self.table
-                .write_manifest_list(format!("manifest-list-{id}-0"), &base.manifests),
-            self.table
-                .write_manifest_list(format!("manifest-list-{id}-1"), &new.manifests),
-        )?;
-        let mut snapshot = self.next_snapshot(request, &new.entries, schema_id);
-        snapshot.base_manifest_list = base_list.name;
-        snapshot.base_manifest_list_size = Some(base_list.size);
-        snapshot.delta_manifest_list = delta_list.name;
-        snapshot.delta_manifest_list_size = Some(delta_list.size);
+        let base = base::merge(&self.table, &self.view.manifests, names, schema_id).await?;
+        let mut snapshot = self.next_snapshot(request, change.kind, new, schema_id);
+        let mut written = self.write_lists(&mut snapshot, &base, new, names).await?;
+        if let Some(entries) = &change.index {
+            let index = self.write_index_manifest(entries, names).await?;
+            written.extend(index.clone());
+            snapshot.index_manifest = index;
+        }
 
         if !self.create_snapshot(&snapshot).await? {
-            let lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list];
-            self.discard(lists.into_iter().chain(base.written)).await;
+            self.discard(written.into_iter().chain(base.written)).await;
             return Ok(Published::Lost);
         }
         // Visible: from here on nobody may delete what it is made of.
@@ -82,8 +86,7 @@ impl TableCommitter {
         };
         if let Err(error) = self.fence(&snapshot, request).await {
             if matches!(error, Error::Conflict { .. }) {
-                let lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list];
-                let names = lists.into_iter().chain(base.written).chain(new.names());
+                let names = written.into_iter().chain(base.written).chain(new.names());
                 self.discard(names).await;
             }
             return Err(error);
@@ -96,29 +99,84 @@ impl TableCommitter {
         Ok(Published::Yes(id))
     }
 
-    fn schema_id(&self, request: &CommitRequest) -> i64 {
-        let files = request
-            .messages
+    /// Writes the manifest lists and names them in the snapshot.
+    async fn write_lists(
+        &self,
+        snapshot: &mut PaimonSnapshot,
+        base: &Base,
+        new: &Delta,
+        names: &mut Names,
+    ) -> Result<Vec<String>> {
+        let (base_name, delta_name) = (names.manifest_list(), names.manifest_list());
+        let (base_list, delta_list) = try_join!(
+            self.table.write_manifest_list(base_name, &base.manifests),
+            self.table.write_manifest_list(delta_name, &new.manifests),
+        )?;
+        let mut written = vec![base_list.name.clone(), delta_list.name.clone()];
+        snapshot.base_manifest_list = base_list.name;
+        snapshot.base_manifest_list_size = Some(base_list.size);
+        snapshot.delta_manifest_list = delta_list.name;
+        snapshot.delta_manifest_list_size = Some(delta_list.size);
+        if !new.changelog_manifests.is_empty() {
+            let list = self
+                .table
+                .write_manifest_list(names.manifest_list(), &new.changelog_manifests)
+                .await?;
+            written.push(list.name.clone());
+            snapshot.changelog_manifest_list = Some(list.name);
+            snapshot.changelog_manifest_list_size = Some(list.size);
+            let rows = new.changes.iter().map(|entry| entry.file.row_count).sum();
+            snapshot.changelog_record_count = Some(rows);
+        }
+        Ok(written)
+    }
+
+    /// Name of the new index manifest; `None` when there is no index file left.
+    async fn write_index_manifest(
+        &self,
+        entries: &[IndexManifestEntry],
+        names: &mut Names,
+    ) -> Result<Option<String>> {
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        let name = names.index_manifest();
+        let bytes = index_manifest::encode(entries)?;
+        let path = self.table.manifest_path(&name);
+        storage::put(self.table.store().as_ref(), &path, bytes).await?;
+        Ok(Some(name))
+    }
+
+    fn schema_id(&self, change: &Change) -> i64 {
+        let added = change
+            .entries
             .iter()
-            .flat_map(|message| &message.new_files);
-        let newest = files.map(|file| file.schema_id).max();
-        self.table.schema().id.max(newest.unwrap_or_default()).max(
-            self.view
-                .snapshot
-                .as_ref()
-                .map_or(0, |latest| latest.schema_id),
-        )
+            .filter(|entry| entry.kind == FileKind::Add);
+        let newest = added.map(|entry| entry.file.schema_id).max();
+        let latest = self.view.snapshot.as_ref();
+        let latest = latest.map_or(0, |latest| latest.schema_id);
+        let own = self.table.schema().id;
+        own.max(newest.unwrap_or_default()).max(latest)
     }
 
     /// The snapshot to be, still without its lists.
     fn next_snapshot(
         &self,
         request: &CommitRequest,
-        entries: &[ManifestEntry],
+        kind: CommitKind,
+        new: &Delta,
         schema_id: i64,
     ) -> PaimonSnapshot {
         let latest = self.view.snapshot.as_ref();
-        let added: i64 = entries.iter().map(|entry| entry.file.row_count).sum();
+        // Physical rows: negative when a compaction or an overwrite leaves fewer.
+        let added: i64 = new
+            .entries
+            .iter()
+            .map(|entry| match entry.kind {
+                FileKind::Add => entry.file.row_count,
+                FileKind::Delete => -entry.file.row_count,
+            })
+            .sum();
         let before = latest.map_or(Some(0), |latest| latest.total_record_count);
         PaimonSnapshot {
             version: 3,
@@ -130,11 +188,11 @@ impl TableCommitter {
             delta_manifest_list_size: None,
             changelog_manifest_list: None,
             changelog_manifest_list_size: None,
-            // Deletion vectors and dynamic buckets stay as they are.
+            // Replaced when the commit changes any.
             index_manifest: latest.and_then(|latest| latest.index_manifest.clone()),
             commit_user: request.user.clone(),
             commit_identifier: request.identifier,
-            commit_kind: CommitKind::Append,
+            commit_kind: kind,
             time_millis: now_ms(),
             total_record_count: before.map(|before| before + added),
             delta_record_count: Some(added),

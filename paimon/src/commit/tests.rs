@@ -29,6 +29,7 @@ pub(crate) fn schema(options: &[(&str, &str)]) -> Schema {
             data_type: DataType::Int,
             nullable: false,
             description: None,
+            default_value: None,
         }],
         highest_field_id: 0,
         partition_keys: vec![],
@@ -92,6 +93,7 @@ pub(super) fn message(files: Vec<DataFileMeta>) -> CommitMessage {
         bucket: 0,
         total_buckets: 1,
         new_files: files,
+        ..Default::default()
     }
 }
 
@@ -103,6 +105,13 @@ fn request(user: &str, identifier: i64, files: Vec<DataFileMeta>) -> CommitReque
         watermark_ms: None,
         properties: BTreeMap::new(),
         expect: None,
+    }
+}
+
+fn already(snapshot: i64) -> CommitOutcome {
+    CommitOutcome::AlreadyCommitted {
+        snapshot,
+        compacted: CompactOutcome::Nothing,
     }
 }
 
@@ -139,17 +148,11 @@ async fn a_commit_is_made_once() {
         .properties
         .insert("headwater.position".into(), "x".into());
     assert_eq!(committed(table.commit(&first).await.unwrap()), 1);
-    assert_eq!(
-        table.commit(&first).await.unwrap(),
-        CommitOutcome::AlreadyCommitted { snapshot: 1 }
-    );
+    assert_eq!(table.commit(&first).await.unwrap(), already(1));
     let mut second = request("u", 2, vec![file("b", 0, 1..=5)]);
     second.watermark_ms = Some(40);
     assert_eq!(committed(table.commit(&second).await.unwrap()), 2);
-    assert_eq!(
-        table.commit(&first).await.unwrap(),
-        CommitOutcome::AlreadyCommitted { snapshot: 1 }
-    );
+    assert_eq!(table.commit(&first).await.unwrap(), already(1));
     assert_eq!(table.find_commit("u", 2).await.unwrap(), Some(2));
     assert_eq!(table.find_commit("other", 2).await.unwrap(), None);
     let latest = table.latest_snapshot().await.unwrap().unwrap();
@@ -358,10 +361,7 @@ async fn a_commit_whose_snapshot_has_expired_is_found_by_its_files() {
             .await
             .unwrap();
     }
-    assert_eq!(
-        table.commit(&first).await.unwrap(),
-        CommitOutcome::AlreadyCommitted { snapshot: 5 }
-    );
+    assert_eq!(table.commit(&first).await.unwrap(), already(5));
     let mut committer = TableCommitter::new(table.clone());
     assert_eq!(committer.find_commit(&first).await.unwrap(), Some(5));
     let new = request("u", 2, vec![file("b", 0, 1..=2)]);
@@ -384,7 +384,7 @@ async fn compact(table: &Table, old: DataFileMeta, new: DataFileMeta) {
         entry(FileKind::Add, new),
     ]);
     let delta = table
-        .write_manifests("compact", &entries, 1 << 20, 0)
+        .write_manifests(&mut Names::of("compact"), &entries, 1 << 20, 0)
         .await
         .unwrap();
     let base = table.manifests(&latest).await.unwrap();
@@ -444,12 +444,17 @@ async fn a_commit_that_expired_and_was_compacted_away_is_found() {
     assert_eq!(table.find_commit("u", 1).await.unwrap(), None);
     let mut committer = TableCommitter::new(table.clone());
     assert_eq!(committer.find_commit(&first).await.unwrap(), Some(4));
-    assert_eq!(
-        committer.commit(&first).await.unwrap(),
-        CommitOutcome::AlreadyCommitted { snapshot: 4 }
-    );
+    assert_eq!(committer.commit(&first).await.unwrap(), already(4));
     let new = request("u", 2, vec![file("b", 0, 1..=2)]);
     assert_eq!(committer.find_commit(&new).await.unwrap(), None);
+}
+
+/// The tail of a commit, by one who has looked before.
+async fn publish(committer: &mut TableCommitter, request: &CommitRequest) -> Result<Published> {
+    let change = committer.plan(request, Part::Append).await?.unwrap();
+    committer
+        .publish(request, change, &mut Names::new(), &mut None)
+        .await
 }
 
 /// A process sleeps between looking and creating, others commit and expire: its create succeeds.
@@ -475,8 +480,7 @@ async fn a_snapshot_made_after_its_number_expired_is_void() {
     }
     let late = request("u", 3, vec![file("late", 0, 1..=2)]);
     let before = objects(&table).await;
-    let mut delta = None;
-    match sleeper.publish(&late, &mut delta).await {
+    match publish(&mut sleeper, &late).await {
         Err(Error::Conflict { message, .. }) => assert!(message.contains("withdrawn")),
         _ => panic!("the void snapshot counted"),
     }
@@ -484,9 +488,8 @@ async fn a_snapshot_made_after_its_number_expired_is_void() {
     assert!(!names(&table).await.iter().any(|(name, _)| name == "late"));
     assert_eq!(objects(&table).await, before, "nothing is left behind");
     // Expired up to right before the next: still void.
-    let mut delta = None;
     sleeper.view.snapshot.as_mut().unwrap().id = 6;
-    assert!(sleeper.publish(&late, &mut delta).await.is_err());
+    assert!(publish(&mut sleeper, &late).await.is_err());
     assert_eq!(table.snapshot_ids().await.unwrap(), [8, 9]);
     assert_eq!(committed(sleeper.commit(&late).await.unwrap()), 10);
 }
@@ -502,10 +505,9 @@ async fn a_predecessor_that_expires_at_once_does_not_void_the_snapshot() {
     crate::storage::delete(table.store().as_ref(), &table.snapshot_path(1))
         .await
         .unwrap();
-    let mut delta = None;
     let next = request("u", 2, vec![file("b", 0, 1..=2)]);
     assert!(matches!(
-        committer.publish(&next, &mut delta).await.unwrap(),
+        publish(&mut committer, &next).await.unwrap(),
         Published::Yes(2)
     ));
     assert_eq!(names(&table).await.len(), 2);
@@ -535,6 +537,7 @@ async fn a_committer_follows_others_and_knows_their_sequence_numbers() {
     let expected = CommitOutcome::Committed {
         snapshot: 3,
         max_sequence_number: Some(500),
+        compacted: CompactOutcome::Nothing,
     };
     assert_eq!(outcome, expected);
     committer

@@ -43,8 +43,11 @@ pub(super) struct View {
     pub(super) manifests: Vec<ManifestFileMeta>,
     /// By partition, then bucket.
     pub(super) buckets: HashMap<Vec<u8>, HashMap<i32, BucketView>>,
-    /// Live files by a hash of their name: adds minus deletes. 8 bytes a name instead of 60.
-    names: HashMap<u64, i32>,
+    /// Live files by a hash of place, level and name: adds minus deletes. 8 bytes a file instead of
+    /// 100.
+    files: HashMap<u64, i32>,
+    /// Highest level of any file seen.
+    level_max: i32,
     /// Greatest sequence number of any file seen.
     pub(super) max_sequence_number: Option<i64>,
 }
@@ -138,10 +141,12 @@ impl View {
                 }
             };
             bucket.files += i64::from(step);
-            let count = self.names.entry(hash(&file.file_name)).or_default();
+            self.level_max = self.level_max.max(file.level);
+            let id = hash(&entry.partition, entry.bucket, file.level, &file.file_name);
+            let count = self.files.entry(id).or_default();
             *count += step;
             if *count == 0 {
-                self.names.remove(&hash(&file.file_name));
+                self.files.remove(&id);
             }
             self.max_sequence_number = self.max_sequence_number.max(Some(file.max_sequence_number));
         }
@@ -168,14 +173,32 @@ impl View {
             .map(|bucket| bucket.total_buckets)
     }
 
-    /// False: not live. True: live, or (once in 10^12 files) another name with the same hash.
-    pub(super) fn may_hold(&self, file: &DataFileMeta) -> bool {
-        self.names.contains_key(&hash(&file.file_name))
+    /// Whether a file is live at a level. False: it is not. True: it is, or (once in 10^12 files)
+    /// another one has the same hash.
+    pub(super) fn holds(
+        &self,
+        partition: &[u8],
+        bucket: i32,
+        level: i32,
+        file: &DataFileMeta,
+    ) -> bool {
+        let id = hash(partition, bucket, level, &file.file_name);
+        self.files.contains_key(&id)
+    }
+
+    /// Whether a file is live at any level.
+    pub(super) fn holds_somewhere(
+        &self,
+        partition: &[u8],
+        bucket: i32,
+        file: &DataFileMeta,
+    ) -> bool {
+        (0..=self.level_max).any(|level| self.holds(partition, bucket, level, file))
     }
 }
 
-fn hash(name: &str) -> u64 {
+fn hash(partition: &[u8], bucket: i32, level: i32, name: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
-    name.hash(&mut hasher);
+    (partition, bucket, level, name).hash(&mut hasher);
     hasher.finish()
 }

@@ -24,7 +24,7 @@ use parquet::{
 use crate::{
     binary_row::{BinaryRowWriter, RowEncoder},
     bucket,
-    data_type::{DataField, DataType},
+    data_type::{DataField, DataType, Element},
     error::{Error, Result},
     schema::Schema,
 };
@@ -76,16 +76,13 @@ impl FileShape {
                 ..field.clone()
             });
         }
-        columns.push(system_field(
-            "_SEQUENCE_NUMBER",
-            SEQUENCE_FIELD_ID,
-            DataType::BigInt,
-        ));
-        columns.push(system_field(
-            "_VALUE_KIND",
-            KIND_FIELD_ID,
-            DataType::TinyInt,
-        ));
+        if !schema.primary_keys.is_empty() {
+            let sequence = ("_SEQUENCE_NUMBER", SEQUENCE_FIELD_ID, DataType::BigInt);
+            let kind = ("_VALUE_KIND", KIND_FIELD_ID, DataType::TinyInt);
+            for (name, id, data_type) in [sequence, kind] {
+                columns.push(system_field(name, id, data_type));
+            }
+        }
         columns.extend(schema.fields.iter().cloned());
         let arrow = columns
             .iter()
@@ -93,7 +90,7 @@ impl FileShape {
             .collect::<Vec<_>>();
         let types = columns
             .iter()
-            .map(|field| column_type(field).map(Arc::new))
+            .map(|field| column_type(field, false).map(Arc::new))
             .collect::<Result<Vec<_>>>()?;
         let parquet = Type::group_type_builder("paimon_schema")
             .with_fields(types)
@@ -124,13 +121,10 @@ impl FileShape {
             let enabled = self
                 .dictionary
                 .unwrap_or_else(|| repeats(array, &field.data_type));
-            let mut path = vec![field.name.clone()];
-            let mut data_type = &field.data_type;
-            while let DataType::Array(item) = data_type {
-                path.extend(["list".to_owned(), "element".to_owned()]);
-                data_type = item;
+            for path in leaf_paths(&field.data_type, vec![field.name.clone()]) {
+                properties =
+                    properties.set_column_dictionary_enabled(ColumnPath::new(path), enabled);
             }
-            properties = properties.set_column_dictionary_enabled(ColumnPath::new(path), enabled);
         }
         properties.build()
     }
@@ -143,6 +137,7 @@ fn system_field(name: &str, id: i32, data_type: DataType) -> DataField {
         data_type,
         nullable: false,
         description: None,
+        default_value: None,
     }
 }
 
@@ -174,7 +169,7 @@ fn compression(name: Option<&str>, level: Option<&str>) -> Result<Compression> {
 fn repeats(array: &ArrayRef, data_type: &DataType) -> bool {
     let rows = array.len().min(SAMPLE_ROWS);
     let Ok(encoder) = RowEncoder::new([(&array.slice(0, rows), data_type)]) else {
-        // Of arrays the items are not looked at.
+        // Values within others are not looked at.
         return true;
     };
     let mut writer = BinaryRowWriter::new(1);
@@ -186,30 +181,115 @@ fn repeats(array: &ArrayRef, data_type: &DataType) -> bool {
     seen.len() * REPEATS_MIN <= rows
 }
 
-fn column_type(field: &DataField) -> Result<Type> {
-    let repetition = if field.nullable {
-        Repetition::OPTIONAL
-    } else {
-        Repetition::REQUIRED
+/// The Parquet type of a column, or of a field of a ROW (`nested`).
+fn column_type(field: &DataField, nested: bool) -> Result<Type> {
+    let place = Place {
+        column_id: field.id,
+        depth: 0,
+        nested,
     };
-    parquet_type(
-        &field.name,
-        &field.data_type,
-        repetition,
-        field.id,
-        field.id,
-        0,
-    )
+    let repetition = repetition(field.nullable);
+    parquet_type(&field.name, &field.data_type, repetition, field.id, place)
 }
 
-/// The Parquet type of a column (`depth` 0) or of items within it.
+fn repetition(nullable: bool) -> Repetition {
+    match nullable {
+        true => Repetition::OPTIONAL,
+        false => Repetition::REQUIRED,
+    }
+}
+
+/// Where a type stands within a column or a field of a ROW.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    column_id: i32,
+    /// 0 for the column itself.
+    depth: i32,
+    nested: bool,
+}
+
+impl Place {
+    fn within(self) -> Self {
+        Self {
+            depth: self.depth + 1,
+            nested: true,
+            ..self
+        }
+    }
+
+    /// Of an element or a map's value.
+    fn element(self, name: &str, element: &Element) -> Result<TypePtr> {
+        let place = self.within();
+        let id = NESTED_FIELD_ID_BASE
+            .saturating_add(NESTED_DEPTHS_MAX.saturating_mul(place.column_id))
+            .saturating_add(place.depth);
+        let repetition = repetition(element.nullable);
+        parquet_type(name, &element.data_type, repetition, id, place).map(Arc::new)
+    }
+
+    /// Of a map's key, which is never null in a file.
+    fn key(self, key: &Element) -> Result<TypePtr> {
+        let place = self.within();
+        let id = NESTED_FIELD_ID_BASE
+            .saturating_sub(NESTED_DEPTHS_MAX.saturating_mul(place.column_id))
+            .saturating_sub(place.depth);
+        parquet_type("key", &key.data_type, Repetition::REQUIRED, id, place).map(Arc::new)
+    }
+}
+
+/// A list or map: a group around a repeated group.
+fn repeated(
+    name: &str,
+    logical: LogicalType,
+    repetition: Repetition,
+    id: i32,
+    inner: &str,
+    parts: Vec<TypePtr>,
+) -> Result<Type> {
+    let inner = Type::group_type_builder(inner)
+        .with_repetition(Repetition::REPEATED)
+        .with_fields(parts)
+        .build()?;
+    Ok(Type::group_type_builder(name)
+        .with_repetition(repetition)
+        .with_logical_type(Some(logical))
+        .with_id(Some(id))
+        .with_fields(vec![Arc::new(inner)])
+        .build()?)
+}
+
+/// Paths of the leaves of a column's type, in order.
+fn leaf_paths(data_type: &DataType, path: Vec<String>) -> Vec<Vec<String>> {
+    let below = |names: &[&str], data_type: &DataType| {
+        let names = names.iter().map(|name| (*name).to_owned());
+        leaf_paths(data_type, path.iter().cloned().chain(names).collect())
+    };
+    match data_type {
+        DataType::Array(element) => below(&["list", "element"], &element.data_type),
+        DataType::Map(key, value) => {
+            let mut leaves = below(&["key_value", "key"], &key.data_type);
+            leaves.extend(below(&["key_value", "value"], &value.data_type));
+            leaves
+        }
+        DataType::Multiset(element) => {
+            let mut leaves = below(&["key_value", "key"], &element.data_type);
+            leaves.extend(below(&["key_value", "value"], &DataType::Int));
+            leaves
+        }
+        DataType::Row(fields) => fields
+            .iter()
+            .flat_map(|field| below(&[&field.name], &field.data_type))
+            .collect(),
+        _ => vec![path],
+    }
+}
+
 fn parquet_type(
     name: &str,
     data_type: &DataType,
     repetition: Repetition,
     id: i32,
-    column_id: i32,
-    depth: i32,
+    place: Place,
 ) -> Result<Type> {
     use PhysicalType::{
         BOOLEAN, BYTE_ARRAY, DOUBLE, FIXED_LEN_BYTE_ARRAY, FLOAT, INT32, INT64, INT96,
@@ -248,32 +328,61 @@ fn parquet_type(
                     INT64,
                     Some(LogicalType::timestamp(adjusted, TimeUnit::MICROS)),
                 ),
-                _ if depth > 0 => {
-                    return Err(Error::Unsupported(format!("ARRAY<{data_type}>")));
+                _ if place.nested => {
+                    return Err(Error::Unsupported(format!(
+                        "writing {data_type} within ARRAY, MAP or ROW"
+                    )));
                 }
                 _ => (INT96, None),
             }
         }
-        DataType::Array(item) => {
-            let depth = depth + 1;
-            let item_id = NESTED_FIELD_ID_BASE + NESTED_DEPTHS_MAX * column_id + depth;
-            let element = parquet_type(
-                "element",
-                item,
-                Repetition::OPTIONAL,
-                item_id,
-                column_id,
-                depth,
-            )?;
-            let list = Type::group_type_builder("list")
-                .with_repetition(Repetition::REPEATED)
-                .with_fields(vec![Arc::new(element)])
-                .build()?;
+        DataType::Array(element) => {
+            let element = place.element("element", element)?;
+            return repeated(
+                name,
+                LogicalType::List,
+                repetition,
+                id,
+                "list",
+                vec![element],
+            );
+        }
+        DataType::Map(key, value) => {
+            let key = place.key(key)?;
+            let value = place.element("value", value)?;
+            return repeated(
+                name,
+                LogicalType::Map,
+                repetition,
+                id,
+                "key_value",
+                vec![key, value],
+            );
+        }
+        DataType::Multiset(element) => {
+            let times = Element {
+                data_type: DataType::Int,
+                nullable: false,
+            };
+            let key = place.key(element)?;
+            let value = place.element("value", &times)?;
+            return repeated(
+                name,
+                LogicalType::Map,
+                repetition,
+                id,
+                "key_value",
+                vec![key, value],
+            );
+        }
+        DataType::Row(fields) => {
+            let fields = fields
+                .iter()
+                .map(|field| column_type(field, true).map(Arc::new));
             return Ok(Type::group_type_builder(name)
                 .with_repetition(repetition)
-                .with_logical_type(Some(LogicalType::List))
                 .with_id(Some(id))
-                .with_fields(vec![Arc::new(list)])
+                .with_fields(fields.collect::<Result<_>>()?)
                 .build()?);
         }
     };
@@ -317,7 +426,8 @@ impl io::Write for Sink {
 
 /// One column of the open row group.
 enum ColumnEncoder {
-    Arrow(Box<ArrowColumnWriter>),
+    /// One writer for each leaf of the column's type.
+    Arrow(Vec<ArrowColumnWriter>),
     /// Kept until the row group closes.
     Int96 {
         values: Vec<Int96>,
@@ -370,8 +480,8 @@ impl Encoder {
         let fields = self.shape.arrow.fields().iter();
         for ((encoder, field), array) in open.iter_mut().zip(fields).zip(columns) {
             match encoder {
-                ColumnEncoder::Arrow(writer) => {
-                    for leaf in compute_leaves(field, array)? {
+                ColumnEncoder::Arrow(writers) => {
+                    for (writer, leaf) in writers.iter_mut().zip(compute_leaves(field, array)?) {
                         writer.write(&leaf)?;
                     }
                 }
@@ -392,18 +502,20 @@ impl Encoder {
         let writers = self
             .factory
             .create_column_writers(self.file.flushed_row_groups().len())?;
-        // One leaf a column: arrays are the only nested type.
-        let fields = self.shape.arrow.fields().iter();
-        Ok(writers
-            .into_iter()
-            .zip(fields)
-            .map(|(writer, field)| match field.data_type() {
+        let mut writers = writers.into_iter();
+        let fields = self.shape.arrow.fields().iter().zip(&self.shape.columns);
+        Ok(fields
+            .map(|(field, column)| {
+                let leaves = leaf_paths(&column.data_type, Vec::new()).len();
+                (field, writers.by_ref().take(leaves).collect())
+            })
+            .map(|(field, writers)| match field.data_type() {
                 ArrowType::Timestamp(ArrowTimeUnit::Nanosecond, _) => ColumnEncoder::Int96 {
                     values: Vec::new(),
                     levels: Vec::new(),
                     optional: field.is_nullable(),
                 },
-                _ => ColumnEncoder::Arrow(Box::new(writer)),
+                _ => ColumnEncoder::Arrow(writers),
             })
             .collect())
     }
@@ -419,7 +531,11 @@ impl Encoder {
         let mut group = self.file.next_row_group()?;
         for encoder in open {
             match encoder {
-                ColumnEncoder::Arrow(writer) => writer.close()?.append_to_row_group(&mut group)?,
+                ColumnEncoder::Arrow(writers) => {
+                    for writer in writers {
+                        writer.close()?.append_to_row_group(&mut group)?;
+                    }
+                }
                 ColumnEncoder::Int96 {
                     values,
                     levels,
@@ -484,7 +600,7 @@ impl Encoder {
 impl ColumnEncoder {
     fn bytes(&self) -> usize {
         match self {
-            Self::Arrow(writer) => writer.memory_size(),
+            Self::Arrow(writers) => writers.iter().map(ArrowColumnWriter::memory_size).sum(),
             Self::Int96 { values, levels, .. } => {
                 values.capacity() * size_of::<Int96>() + levels.capacity() * size_of::<i16>()
             }
@@ -493,7 +609,12 @@ impl ColumnEncoder {
 
     fn encoded_bytes(&self) -> usize {
         match self {
-            Self::Arrow(writer) => writer.get_estimated_total_bytes(),
+            Self::Arrow(writers) => {
+                let bytes = writers
+                    .iter()
+                    .map(ArrowColumnWriter::get_estimated_total_bytes);
+                bytes.sum()
+            }
             Self::Int96 { values, .. } => values.len() * size_of::<Int96>(),
         }
     }

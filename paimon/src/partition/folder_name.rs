@@ -48,7 +48,10 @@ pub(crate) fn has_folder_name(schema: &Schema, data_type: &DataType) -> bool {
         | DataType::Binary(_)
         | DataType::VarBinary(_)
         | DataType::Bytes
-        | DataType::Array(_) => false,
+        | DataType::Array(_)
+        | DataType::Map(..)
+        | DataType::Multiset(_)
+        | DataType::Row(_) => false,
     }
 }
 

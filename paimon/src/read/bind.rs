@@ -1,20 +1,23 @@
-//! Binds the columns of a file to those wanted, by field id, and widens their types.
+//! Binds the columns of a file to those wanted, by field id: what stands in the file becomes the
+//! Arrow type of the column when it was written, and is then cast to the column's type of today.
 
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, ListArray, PrimitiveArray, RecordBatch, cast::AsArray,
-    new_null_array, types::*,
+    Array, ArrayRef, ArrowPrimitiveType, ListArray, MapArray, PrimitiveArray, RecordBatch,
+    StructArray, cast::AsArray, new_null_array, types::*,
 };
-use arrow_schema::{DataType as ArrowType, FieldRef, SchemaRef, TimeUnit};
+use arrow_schema::{DataType as ArrowType, FieldRef, Fields, SchemaRef, TimeUnit};
 
+use super::cast::Cast;
 use crate::error::{Error, Result};
 
 /// Where a wanted column comes from.
 #[derive(Debug, Clone)]
 pub(super) enum Origin {
-    /// A column of the file.
-    File(String),
+    /// A column of the file, with its type when it was written and today's; none for system
+    /// columns.
+    File(String, Option<Cast>),
     /// The file is older than the column.
     Missing,
 }
@@ -31,11 +34,14 @@ pub(super) fn bind(
         .zip(origins)
         .map(|(field, origin)| match origin {
             Origin::Missing => Ok(new_null_array(field.data_type(), batch.num_rows())),
-            Origin::File(name) => {
+            Origin::File(name, cast) => {
                 let column = batch.column_by_name(name).ok_or_else(|| {
                     Error::Internal(format!("column '{name}' was asked for and not read"))
                 })?;
-                widen(column, field.data_type())
+                match cast {
+                    Some(cast) => cast.apply(&as_written(column, &cast.from().arrow())?),
+                    None => as_written(column, field.data_type()),
+                }
             }
         })
         .collect::<Result<Vec<_>>>()?;
@@ -47,8 +53,8 @@ pub(super) fn bind(
     )?)
 }
 
-/// The same values in a type that holds them all.
-fn widen(column: &ArrayRef, to: &ArrowType) -> Result<ArrayRef> {
+/// The same values in a type that holds them all: writers other than Java's choose other ones.
+fn as_written(column: &ArrayRef, to: &ArrowType) -> Result<ArrayRef> {
     use ArrowType::*;
     let from = column.data_type();
     if from == to {
@@ -70,6 +76,8 @@ fn widen(column: &ArrayRef, to: &ArrowType) -> Result<ArrayRef> {
             timestamps(column, *from_unit, *to_unit, zone.clone())?
         }
         (List(_), List(item)) => list(column.as_list::<i32>(), item)?,
+        (Map(..), Map(entries, sorted)) => entries_of(column.as_map(), entries, *sorted)?,
+        (Struct(_), Struct(fields)) => rows(column.as_struct(), fields)?,
         _ => {
             return Err(Error::Unsupported(format!(
                 "reading a column written as {from} as {to}"
@@ -86,12 +94,47 @@ fn map<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(
 }
 
 fn list(list: &ListArray, item: &FieldRef) -> Result<ArrayRef> {
-    let values = widen(list.values(), item.data_type())?;
+    let values = as_written(list.values(), item.data_type())?;
     Ok(Arc::new(ListArray::try_new(
         item.clone(),
         list.offsets().clone(),
         values,
         list.nulls().cloned(),
+    )?))
+}
+
+/// Keys and values go by their order.
+fn entries_of(map: &MapArray, entries: &FieldRef, sorted: bool) -> Result<ArrayRef> {
+    let ArrowType::Struct(parts) = entries.data_type() else {
+        return Err(Error::Internal("a map without entries".into()));
+    };
+    let columns = map.entries().columns().iter().zip(parts);
+    let columns = columns
+        .map(|(column, part)| as_written(column, part.data_type()))
+        .collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(MapArray::try_new(
+        entries.clone(),
+        map.offsets().clone(),
+        StructArray::try_new(parts.clone(), columns, None)?,
+        map.nulls().cloned(),
+        sorted,
+    )?))
+}
+
+/// Fields go by their names when the file was written; a file may lack those that are all NULL.
+fn rows(rows: &StructArray, fields: &Fields) -> Result<ArrayRef> {
+    let columns = fields
+        .iter()
+        .map(|field| match rows.column_by_name(field.name()) {
+            Some(column) => as_written(column, field.data_type()),
+            None => Ok(new_null_array(field.data_type(), rows.len())),
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(StructArray::try_new_with_length(
+        fields.clone(),
+        columns,
+        rows.nulls().cloned(),
+        rows.len(),
     )?))
 }
 

@@ -1,134 +1,287 @@
-//! Reads one bucket, section by section, in key order.
+//! Reads one bucket: a file after the other where nothing is to be merged, else section by section
+//! in key order.
 
-use std::collections::VecDeque;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
-use arrow_array::{BooleanArray, Int8Array, RecordBatch, cast::AsArray, types::Int8Type};
+use arrow_array::{
+    BooleanArray, Int8Array, RecordBatch, RecordBatchOptions, cast::AsArray, types::Int8Type,
+};
+use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
 
 use crate::{
-    data_type::{DataField, DataType},
-    error::{Error, Result},
+    data_file::KeyValueBatch,
+    data_file_meta::DataFileMeta,
+    data_type::DataField,
+    error::Result,
+    merge::{self, MergeFunction},
+    schema::Schema,
     table::Table,
 };
 
 use super::{
-    Split,
+    deletions::DeletionFile,
     file::{FileOpener, FileStream, KIND, Wanted},
-    merge::Merge,
+    merge::SortedMerge,
+    plan::{Split, Visibility, is_read_alone, key_fields, key_types},
+    predicate::Bound,
     section::{Section, sections},
 };
 
 /// Rows of a batch that is handed on.
 pub(super) const BATCH_ROWS: usize = 8192;
 
-/// Batches of value columns, sorted by key.
+/// Batches of value columns.
 pub type BatchStream = BoxStream<'static, Result<RecordBatch>>;
 
-impl Table {
-    /// Reads a bucket: the live rows, sorted by the key's columns, with the named columns in the
-    /// order named (all of them for `None`). Holds about one row group a sorted run in memory.
-    ///
-    /// # Errors
-    /// [`Error::Table`] for a column that isn't there; the stream ends at its first error.
-    pub fn read_bucket(&self, split: &Split, projection: Option<&[&str]>) -> Result<BatchStream> {
-        let schema = self.schema();
-        let fields: Vec<DataField> = match projection {
-            None => schema.fields.clone(),
-            Some(names) => names
-                .iter()
-                .map(|name| {
-                    let (_, field) = schema.field(name).ok_or_else(|| Error::Table {
-                        table: self.name().to_owned(),
-                        message: format!("no column '{name}'"),
-                    })?;
-                    Ok(field.clone())
-                })
-                .collect::<Result<_>>()?,
-        };
-        let keys: Vec<DataField> = schema
-            .trimmed_primary_keys()
-            .iter()
-            .filter_map(|key| schema.field(key))
-            .map(|(_, field)| field.clone())
-            .collect();
-        let types: Vec<DataType> = keys.iter().map(|key| key.data_type.clone()).collect();
-        let reader = BucketReader {
-            opener: FileOpener::new(self.clone(), split.partition.clone(), split.bucket),
-            sections: sections(&types, &split.files)?,
-            fields,
-            keys,
-            open: None,
-        };
-        Ok(
-            futures::stream::try_unfold(reader, |mut reader| async move {
-                Ok(reader.next().await?.map(|batch| (batch, reader)))
-            })
-            .boxed(),
-        )
+/// What of a bucket's rows is handed on.
+#[derive(Debug, Clone)]
+pub(super) struct Request {
+    /// Columns, in the order in which they are handed on.
+    pub(super) fields: Vec<DataField>,
+    pub(super) filter: Option<Arc<Bound>>,
+    /// Rows, at most.
+    pub(super) limit: Option<usize>,
+}
+
+impl Request {
+    /// Columns that are handed on, then those that only the filter needs.
+    pub(super) fn all_fields(&self) -> Vec<DataField> {
+        let mut fields = self.fields.clone();
+        for field in self.filter.iter().flat_map(|filter| filter.fields()) {
+            if !fields.iter().any(|other| other.id == field.id) {
+                fields.push(field);
+            }
+        }
+        fields
     }
 }
 
-struct BucketReader {
-    opener: FileOpener,
-    sections: VecDeque<Section>,
-    /// What is handed on.
-    fields: Vec<DataField>,
-    keys: Vec<DataField>,
-    open: Option<OpenSection>,
+/// Something that is read as a whole.
+enum Piece {
+    /// A file whose rows are all there is of their keys.
+    File(Box<DataFileMeta>),
+    /// Files that share keys.
+    Section(Section),
 }
 
-enum OpenSection {
-    Plain(FileStream),
+enum Open {
+    Rows(FileStream),
     /// With the column of kinds at the end.
     WithKinds(FileStream),
-    Merge(Box<Merge>),
+    Merge(Box<SortedMerge>),
+}
+
+/// Reads what a split holds.
+pub(super) struct BucketReader {
+    opener: FileOpener,
+    pieces: VecDeque<Piece>,
+    /// Columns asked for, then those that only the filter needs.
+    fields: Vec<DataField>,
+    schema: SchemaRef,
+    /// How many of the columns are handed on.
+    output: usize,
+    filter: Option<Arc<Bound>>,
+    rows_left: Option<usize>,
+    /// `None` for tables without keys.
+    merging: Option<Merging>,
+    open: Option<Open>,
+}
+
+/// How files that share keys are merged.
+struct Merging {
+    keys: Vec<DataField>,
+    function: Arc<dyn MergeFunction>,
+    /// Columns that are merged: those that are read, or all of the table.
+    columns: Vec<DataField>,
+    /// Where the columns that are read stand among them.
+    positions: Vec<usize>,
+}
+
+impl Merging {
+    fn new(schema: &Schema, fields: &[DataField]) -> Result<Self> {
+        let function = merge::function(schema)?;
+        // Other columns may decide about those that are read.
+        let columns = match function.takes_the_last() {
+            true => fields.to_vec(),
+            false => schema.fields.clone(),
+        };
+        let position = |field: &DataField| columns.iter().position(|column| column.id == field.id);
+        Ok(Self {
+            positions: fields.iter().filter_map(position).collect(),
+            keys: key_fields(schema),
+            function,
+            columns,
+        })
+    }
 }
 
 impl BucketReader {
+    pub(super) fn new(table: &Table, split: Split, request: Request) -> Result<Self> {
+        let schema = table.schema();
+        let fields = request.all_fields();
+        let output = request.fields.len();
+        let has_keys = !schema.primary_keys.is_empty();
+        Ok(Self {
+            pieces: match has_keys {
+                true => pieces(schema, &split.files)?,
+                false => in_order(schema, split.files),
+            },
+            opener: FileOpener::new(table.clone(), split.partition, split.bucket)
+                .without(split.deletions),
+            schema: Wanted::new(fields.clone(), &[]).schema().clone(),
+            merging: match has_keys {
+                true => Some(Merging::new(schema, &fields)?),
+                false => None,
+            },
+            fields,
+            output,
+            filter: request.filter,
+            rows_left: request.limit,
+            open: None,
+        })
+    }
+
+    /// Batches until the end or the first error.
+    pub(super) fn into_stream(self) -> BatchStream {
+        futures::stream::try_unfold(self, |mut reader| async move {
+            Ok(reader.next().await?.map(|batch| (batch, reader)))
+        })
+        .boxed()
+    }
+
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
-        loop {
-            let batch = match &mut self.open {
-                None => match self.sections.pop_front() {
+        while self.rows_left != Some(0) {
+            let Some(open) = &mut self.open else {
+                match self.pieces.pop_front() {
                     None => return Ok(None),
-                    Some(section) => {
-                        self.open = Some(self.open_section(section).await?);
-                        continue;
-                    }
-                },
-                Some(OpenSection::Plain(stream)) => stream.try_next().await?,
-                Some(OpenSection::WithKinds(stream)) => match stream.try_next().await? {
+                    Some(piece) => self.open = Some(self.open_piece(piece).await?),
+                }
+                continue;
+            };
+            let batch = match open {
+                Open::Rows(stream) => stream.try_next().await?,
+                Open::WithKinds(stream) => match stream.try_next().await? {
                     Some(batch) => Some(without_deletes(&batch)?),
                     None => None,
                 },
-                Some(OpenSection::Merge(merge)) => merge.next(&mut self.opener).await?,
+                Open::Merge(merge) => match merge.next().await? {
+                    Some(merged) => Some(self.live_rows(merged.rows)?),
+                    None => None,
+                },
             };
-            match batch {
-                Some(batch) if batch.num_rows() == 0 => {}
-                Some(batch) => return Ok(Some(batch)),
-                None => self.open = None,
+            let Some(batch) = batch else {
+                self.open = None;
+                continue;
+            };
+            let batch = self.finish(batch)?;
+            if batch.num_rows() > 0 {
+                return Ok(Some(batch));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn open_piece(&mut self, piece: Piece) -> Result<Open> {
+        let Some(merging) = &self.merging else {
+            return self.open_piece_without_keys(piece).await;
+        };
+        match piece {
+            Piece::Section(section) => {
+                // What a row group says of values may be true of a version that was replaced.
+                let opener = self.opener.pruning(self.filter.clone(), &merging.keys);
+                let merge = SortedMerge::open(
+                    opener,
+                    section,
+                    &merging.columns,
+                    &merging.keys,
+                    merging.function.clone(),
+                );
+                Ok(Open::Merge(Box::new(merge.await?.dropping_deletes())))
+            }
+            Piece::File(file) => {
+                let opener = self.opener.pruning(self.filter.clone(), &self.fields);
+                let kinds: &[&str] = match file.delete_row_count {
+                    Some(0) => &[],
+                    _ => &[KIND],
+                };
+                let wanted = Wanted::new(self.fields.clone(), kinds);
+                let stream = opener.open(&file, &wanted, BATCH_ROWS).await?;
+                Ok(match kinds {
+                    [] => Open::Rows(stream),
+                    _ => Open::WithKinds(stream),
+                })
             }
         }
     }
 
-    async fn open_section(&mut self, section: Section) -> Result<OpenSection> {
-        let single = match section.as_slice() {
-            [run] if run.len() == 1 => run.front(),
-            _ => None,
+    async fn open_piece_without_keys(&mut self, piece: Piece) -> Result<Open> {
+        let Piece::File(file) = piece else {
+            return Err(crate::Error::Internal("a section without keys".into()));
         };
-        let Some(file) = single else {
-            let merge = Merge::open(section, &self.fields, &self.keys, &mut self.opener).await?;
-            return Ok(OpenSection::Merge(Box::new(merge)));
-        };
-        if file.meta.delete_row_count == Some(0) {
-            let wanted = Wanted::new(self.fields.clone(), &[]);
-            let stream = self.opener.open(&file.meta, &wanted, BATCH_ROWS).await?;
-            return Ok(OpenSection::Plain(stream));
-        }
-        let wanted = Wanted::new(self.fields.clone(), &[KIND]);
-        let stream = self.opener.open(&file.meta, &wanted, BATCH_ROWS).await?;
-        Ok(OpenSection::WithKinds(stream))
+        let opener = self.opener.pruning(self.filter.clone(), &self.fields);
+        let wanted = Wanted::new(self.fields.clone(), &[]);
+        Ok(Open::Rows(opener.open(&file, &wanted, BATCH_ROWS).await?))
     }
+
+    /// Of merged rows those that are no deletes, with the columns that are read.
+    fn live_rows(&self, rows: KeyValueBatch) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.rows()));
+        let positions = self.merging.iter().flat_map(|merging| &merging.positions);
+        let columns = positions.filter_map(|at| rows.columns.get(*at).cloned());
+        let batch =
+            RecordBatch::try_new_with_options(self.schema.clone(), columns.collect(), &options)?;
+        if rows.kinds.values().iter().all(|kind| leaves_row(*kind)) {
+            return Ok(batch);
+        }
+        let keep = BooleanArray::from_unary(&rows.kinds, leaves_row);
+        Ok(filter_record_batch(&batch, &keep)?)
+    }
+
+    /// Leaves out rows that were not asked for, and columns that only the filter needed.
+    fn finish(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
+        let mut batch = match &self.filter {
+            Some(filter) => filter_record_batch(&batch, &filter.test(&batch)?)?,
+            None => batch,
+        };
+        if batch.num_columns() > self.output {
+            batch = batch.project(&(0..self.output).collect::<Vec<_>>())?;
+        }
+        if let Some(left) = &mut self.rows_left {
+            batch = batch.slice(0, batch.num_rows().min(*left));
+            *left -= batch.num_rows();
+        }
+        Ok(batch)
+    }
+}
+
+/// What a bucket of a table with keys is read as.
+fn pieces(schema: &Schema, files: &[DataFileMeta]) -> Result<VecDeque<Piece>> {
+    let visibility = Visibility::of(schema);
+    let mut pieces = VecDeque::new();
+    for section in sections(&key_types(schema), files)? {
+        if is_read_alone(&section, visibility) {
+            let files = section.into_iter().flatten();
+            pieces.extend(files.map(|file| Piece::File(Box::new(file.meta))));
+        } else {
+            pieces.push_back(Piece::Section(section));
+        }
+    }
+    Ok(pieces)
+}
+
+/// The files of a table without keys: with fixed buckets by sequence number, else as they stand in
+/// the manifests. Source: `AppendOnlySplitGenerator`.
+fn in_order(schema: &Schema, mut files: Vec<DataFileMeta>) -> VecDeque<Piece> {
+    if schema.buckets() > 0 {
+        files.sort_by_key(|file| file.min_sequence_number);
+    }
+    let files = files.into_iter();
+    files.map(|file| Piece::File(Box::new(file))).collect()
 }
 
 /// True for the kinds that leave a row: insert and update after.
@@ -143,3 +296,6 @@ fn without_deletes(batch: &RecordBatch) -> Result<RecordBatch> {
     let columns: Vec<usize> = (0..last).collect();
     Ok(filter_record_batch(&batch.project(&columns)?, &keep)?)
 }
+
+/// Deletion vectors of a bucket, by file name.
+pub(super) type Deletions = BTreeMap<String, DeletionFile>;

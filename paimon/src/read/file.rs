@@ -1,6 +1,10 @@
 //! Opens one data file and hands on batches of the wanted columns.
 
-use std::{collections::HashMap, ops::Range, sync::Arc};
+use std::{
+    collections::HashMap,
+    ops::Range,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema as ArrowSchema, SchemaRef};
@@ -24,35 +28,55 @@ use crate::{
     table::Table,
 };
 
-use super::bind::{Origin, bind};
+use super::{
+    bind::{Origin, bind},
+    bucket::Deletions,
+    cast::Cast,
+    deletions::selection,
+    predicate::Bound,
+    prune,
+};
 
 /// Name of the column with each row's sequence number.
-pub(super) const SEQUENCE: &str = "_SEQUENCE_NUMBER";
+pub(crate) const SEQUENCE: &str = "_SEQUENCE_NUMBER";
 /// Name of the column with each row's kind: 0 insert, 1 update before, 2 update after, 3 delete.
-pub(super) const KIND: &str = "_VALUE_KIND";
+pub(crate) const KIND: &str = "_VALUE_KIND";
 
-pub(super) type FileStream = BoxStream<'static, Result<RecordBatch>>;
+/// Batches of one file.
+pub(crate) type FileStream = BoxStream<'static, Result<RecordBatch>>;
 
-/// Opens the files of one bucket.
-#[derive(Debug)]
-pub(super) struct FileOpener {
+/// Opens the files of one bucket. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct FileOpener {
     table: Table,
     partition: Vec<u8>,
     bucket: i32,
     /// Schemas of files, by id.
-    schemas: HashMap<i64, Arc<Schema>>,
+    schemas: Arc<Mutex<HashMap<i64, Arc<Schema>>>>,
+    /// Deletion vectors, by file name.
+    deletions: Arc<Deletions>,
+    prune: Option<Prune>,
 }
 
-/// Columns to read: fields of the table, then system columns.
+/// Leaves out row groups that cannot match.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
+struct Prune {
+    filter: Arc<Bound>,
+    /// Columns whose statistics may be looked at.
+    fields: Arc<Vec<DataField>>,
+}
+
+/// Columns to read: fields of the table, found in files by their id, then system columns.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
     fields: Vec<DataField>,
     system: &'static [&'static str],
     schema: SchemaRef,
 }
 
 impl Wanted {
-    pub(super) fn new(fields: Vec<DataField>, system: &'static [&'static str]) -> Self {
+    /// These fields, then these of [`SEQUENCE`] and [`KIND`].
+    pub(crate) fn new(fields: Vec<DataField>, system: &'static [&'static str]) -> Self {
         let plain = fields
             .iter()
             .map(|field| Field::new(&field.name, field.data_type.arrow(), field.nullable));
@@ -72,53 +96,88 @@ impl Wanted {
         }
     }
 
+    /// Arrow schema of the batches.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
     /// Where each column stands in a file of this schema that has these columns.
-    fn origins(&self, schema: &Schema, has: impl Fn(&str) -> bool) -> Vec<Origin> {
+    fn origins(&self, schema: &Schema, has: impl Fn(&str) -> bool) -> Result<Vec<Origin>> {
         let plain = self.fields.iter().map(|field| {
             let then = schema.fields.iter().find(|other| other.id == field.id);
-            match then {
-                Some(then) if has(&then.name) => Origin::File(then.name.clone()),
+            Ok(match then {
+                Some(then) if has(&then.name) => {
+                    let cast = Cast::new(&field.name, &then.data_type, &field.data_type)?;
+                    Origin::File(then.name.clone(), Some(cast))
+                }
                 _ => Origin::Missing,
-            }
+            })
         });
         let hidden = self
             .system
             .iter()
-            .map(|name| Origin::File((*name).to_owned()));
+            .map(|name| Ok(Origin::File((*name).to_owned(), None)));
         plain.chain(hidden).collect()
     }
 }
 
 impl FileOpener {
-    pub(super) fn new(table: Table, partition: Vec<u8>, bucket: i32) -> Self {
+    /// For a bucket of a table: columns come in the types of the table's schema. `partition` is a
+    /// serialized BinaryRow (with the arity prefix).
+    pub(crate) fn new(table: Table, partition: Vec<u8>, bucket: i32) -> Self {
         Self {
             table,
             partition,
             bucket,
-            schemas: HashMap::new(),
+            schemas: Arc::default(),
+            deletions: Arc::default(),
+            prune: None,
         }
     }
 
-    async fn schema(&mut self, id: i64) -> Result<Arc<Schema>> {
-        if let Some(schema) = self.schemas.get(&id) {
+    /// Leaves out rows that these deletion vectors delete.
+    pub(super) fn without(mut self, deletions: Deletions) -> Self {
+        self.deletions = Arc::new(deletions);
+        self
+    }
+
+    /// Leaves out row groups in which no row matches, as far as the statistics of these columns
+    /// say.
+    pub(super) fn pruning(&self, filter: Option<Arc<Bound>>, fields: &[DataField]) -> Self {
+        let prune = filter.map(|filter| Prune {
+            filter,
+            fields: Arc::new(fields.to_vec()),
+        });
+        Self {
+            prune,
+            ..self.clone()
+        }
+    }
+
+    /// The table, at the schema that is read.
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    async fn schema(&self, id: i64) -> Result<Arc<Schema>> {
+        let known = || self.schemas.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(schema) = known().get(&id) {
             return Ok(schema.clone());
         }
         let schema = self.table.schema_of(id).await?;
-        self.schemas.insert(id, schema.clone());
+        known().insert(id, schema.clone());
         Ok(schema)
     }
 
-    /// Batches of up to `batch_rows` rows.
-    pub(super) async fn open(
-        &mut self,
+    /// Batches of up to `batch_rows` rows, in the order of the file.
+    pub(crate) async fn open(
+        &self,
         meta: &DataFileMeta,
         wanted: &Wanted,
         batch_rows: usize,
     ) -> Result<FileStream> {
+        check_format(&self.table, meta)?;
         let path = self.table.file_path(&self.partition, self.bucket, meta)?;
-        if !meta.file_name.ends_with(".parquet") {
-            return Err(Error::Unsupported(format!("reading {path}: only Parquet")));
-        }
         let schema = self.schema(meta.schema_id).await?;
         let reader = ObjectReader {
             store: self.table.store().clone(),
@@ -136,10 +195,10 @@ impl FileOpener {
             .enumerate()
             .map(|(index, field)| (field.name().to_owned(), index))
             .collect();
-        let origins = wanted.origins(&schema, |name| names.contains_key(name));
+        let origins = wanted.origins(&schema, |name| names.contains_key(name))?;
         let mut indexes = Vec::new();
         for origin in &origins {
-            if let Origin::File(name) = origin {
+            if let Origin::File(name, _) = origin {
                 indexes.push(*names.get(name).ok_or_else(|| Error::Corrupt {
                     path: at.clone(),
                     message: format!("column {name} is missing"),
@@ -147,7 +206,12 @@ impl FileOpener {
             }
         }
         let mask = ProjectionMask::roots(builder.parquet_schema(), indexes);
-        let stream = builder
+        let deleted = match self.deletions.get(&meta.file_name) {
+            Some(file) => self.table.deleted_rows(file).await?,
+            None => Vec::new(),
+        };
+        let stream = self
+            .select(builder, &schema, &deleted)
             .with_projection(mask)
             .with_batch_size(batch_rows)
             .build()
@@ -158,6 +222,65 @@ impl FileOpener {
             .and_then(move |batch| std::future::ready(bind(&target, &origins, &batch)))
             .boxed())
     }
+}
+
+impl FileOpener {
+    /// Selects the rows that are to be read.
+    fn select(
+        &self,
+        builder: ParquetRecordBatchStreamBuilder<ObjectReader>,
+        schema: &Schema,
+        deleted: &[u64],
+    ) -> ParquetRecordBatchStreamBuilder<ObjectReader> {
+        let groups = builder.metadata().row_groups();
+        let mut wanted = Vec::with_capacity(groups.len());
+        let mut ranges = Vec::with_capacity(groups.len());
+        let mut row = 0;
+        let fields = self.fields_with_statistics(schema);
+        for (index, group) in groups.iter().enumerate() {
+            let rows = u64::try_from(group.num_rows()).unwrap_or(0);
+            let may_match = self
+                .prune
+                .as_ref()
+                .is_none_or(|prune| prune.filter.may_match(&prune::of_row_group(&fields, group)));
+            if may_match {
+                wanted.push(index);
+                ranges.push(row..row + rows);
+            }
+            row += rows;
+        }
+        if !deleted.is_empty() {
+            return builder.with_row_selection(selection(&ranges, deleted, row));
+        }
+        match wanted.len() == groups.len() {
+            true => builder,
+            false => builder.with_row_groups(wanted),
+        }
+    }
+
+    /// The file's fields whose statistics may be looked at: of the same type as now.
+    fn fields_with_statistics(&self, schema: &Schema) -> Vec<DataField> {
+        let now = self.prune.iter().flat_map(|prune| prune.fields.iter());
+        now.filter_map(|now| {
+            let then = schema.fields.iter().find(|then| then.id == now.id)?;
+            (then.data_type == now.data_type).then(|| then.clone())
+        })
+        .collect()
+    }
+}
+
+/// Refuses data files of a format that is not read.
+pub(super) fn check_format(table: &Table, file: &DataFileMeta) -> Result<()> {
+    if file.file_name.ends_with(".parquet") {
+        return Ok(());
+    }
+    let format = file.file_name.rsplit('.').next().unwrap_or_default();
+    Err(Error::Unsupported(format!(
+        "table {}: data file {} is of format {format}, and only Parquet is read. Set its option \
+         file.format to parquet, compact it fully with another engine, then read it",
+        table.name(),
+        file.file_name
+    )))
 }
 
 /// What the store said, if it was the store; else the file is damaged.

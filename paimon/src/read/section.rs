@@ -15,19 +15,25 @@ use crate::{
 /// A file and its place in the manifest: of two rows with one key and one sequence number the
 /// later wins.
 #[derive(Debug, Clone)]
-pub(super) struct OrderedFile {
-    pub(super) order: usize,
-    pub(super) meta: DataFileMeta,
+pub(crate) struct OrderedFile {
+    /// Position in the list that [`sections`] was given.
+    pub(crate) order: usize,
+    /// The file.
+    pub(crate) meta: DataFileMeta,
 }
 
 /// Files that follow each other in key order and share no keys.
-pub(super) type SortedRun = VecDeque<OrderedFile>;
+pub(crate) type SortedRun = VecDeque<OrderedFile>;
 
 /// Files that share keys, as sorted runs; no key of it is in another section.
-pub(super) type Section = Vec<SortedRun>;
+pub(crate) type Section = Vec<SortedRun>;
 
-/// Sections in key order.
-pub(super) fn sections(types: &[DataType], files: &[DataFileMeta]) -> Result<VecDeque<Section>> {
+/// Cuts files of a bucket, in the order of the manifest, into sections in key order. `types` are
+/// those of the trimmed primary key.
+///
+/// # Errors
+/// [`Error::Corrupt`] when a file's key range cannot be read.
+pub(crate) fn sections(types: &[DataType], files: &[DataFileMeta]) -> Result<VecDeque<Section>> {
     let mut unreadable = None;
     let mut compare = |a: &[u8], b: &[u8], of: &DataFileMeta| {
         compare_keys(types, a, b).unwrap_or_else(|| {

@@ -13,11 +13,14 @@ use parquet::arrow::ArrowWriter;
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::index::sample};
 
 use super::*;
+
 use crate::{
     commit::tests::key,
-    data_file_meta::SimpleStats,
+    data_file_meta::{DataFileMeta, SimpleStats},
     data_type::{DataField, DataType},
+    error::{Error, Result},
     schema::Schema,
+    table::Table,
 };
 
 fn table() -> Table {
@@ -27,6 +30,7 @@ fn table() -> Table {
         data_type,
         nullable: true,
         description: None,
+        default_value: None,
     };
     let schema = Schema::create(
         vec![field("v", DataType::String), field("id", DataType::Int)],
@@ -111,6 +115,7 @@ async fn read(table: &Table, files: Vec<DataFileMeta>) -> Result<Vec<(i32, Strin
         partition: vec![0; 12],
         bucket: 0,
         files,
+        ..Split::default()
     };
     let batches: Vec<RecordBatch> = table
         .read_bucket(&split, Some(&["id", "v"]))?

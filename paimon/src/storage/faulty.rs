@@ -1,8 +1,14 @@
-//! A store in memory whose puts go wrong in chosen ways.
+//! A store in memory whose puts go wrong in chosen ways, or that dies at a chosen call.
 
-use std::{fmt, sync::Mutex};
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicI64, Ordering},
+    },
+};
 
-use futures::stream::BoxStream;
+use futures::{StreamExt, stream::BoxStream};
 use object_store::{
     CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
     PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, memory::InMemory,
@@ -24,13 +30,43 @@ pub(crate) enum Fault {
 
 /// Puts of paths that end in a text go wrong, in this order, each once (a condition is ignored for
 /// ever).
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Faulty {
     inner: InMemory,
     faults: Mutex<Vec<(String, Fault)>>,
+    /// Calls that still succeed.
+    left: Arc<AtomicI64>,
+}
+
+impl Default for Faulty {
+    fn default() -> Self {
+        Self {
+            inner: InMemory::new(),
+            faults: Mutex::default(),
+            left: Arc::new(AtomicI64::new(i64::MAX)),
+        }
+    }
 }
 
 impl Faulty {
+    /// After so many calls none succeeds any more, as if the process had died.
+    pub(crate) fn die_after(&self, calls: i64) {
+        self.left.store(calls, Ordering::SeqCst);
+    }
+
+    /// Calls since [`Self::die_after`] was told this number.
+    pub(crate) fn calls(&self, told: i64) -> i64 {
+        told - self.left.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn revive(&self) {
+        self.die_after(i64::MAX);
+    }
+
+    fn alive(&self) -> Result<()> {
+        alive(&self.left)
+    }
+
     pub(crate) fn add(&self, ending: &str, fault: Fault) {
         self.faults.lock().unwrap().push((ending.into(), fault));
     }
@@ -54,6 +90,13 @@ impl fmt::Display for Faulty {
     }
 }
 
+fn alive(left: &AtomicI64) -> Result<()> {
+    match left.fetch_sub(1, Ordering::SeqCst) > 0 {
+        true => Ok(()),
+        false => Err(lost()),
+    }
+}
+
 fn lost() -> object_store::Error {
     object_store::Error::Generic {
         store: "faulty",
@@ -69,6 +112,7 @@ impl ObjectStore for Faulty {
         payload: PutPayload,
         mut options: PutOptions,
     ) -> Result<PutResult> {
+        self.alive()?;
         let fault = self.fault(location);
         match fault {
             Some(Fault::Refused) => return Err(lost()),
@@ -95,6 +139,7 @@ impl ObjectStore for Faulty {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        self.alive()?;
         self.inner.get_opts(location, options).await
     }
 
@@ -102,7 +147,12 @@ impl ObjectStore for Faulty {
         &self,
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        self.inner.delete_stream(locations)
+        let left = self.left.clone();
+        let locations = locations.map(move |location| {
+            alive(&left)?;
+            location
+        });
+        self.inner.delete_stream(locations.boxed())
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
@@ -110,6 +160,7 @@ impl ObjectStore for Faulty {
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.alive()?;
         self.inner.list_with_delimiter(prefix).await
     }
 

@@ -3,7 +3,7 @@
 use std::{fmt, ops::Range};
 
 use bytes::Bytes;
-use futures::stream::BoxStream;
+use futures::{StreamExt, stream::BoxStream};
 use object_store::{
     CopyMode, CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
@@ -16,6 +16,8 @@ use object_store::{
 /// `snapshot-7` as `snapshot-7#1`, in the folder where Java Paimon takes whatever begins with
 /// `snapshot-` (and `schema-`) for a number, and then refuses the whole table. Here an object that
 /// must not exist is staged as `.snapshot-7.<uuid>.tmp`, which is Java's own pattern, and linked.
+///
+/// A folder that is empty can be deleted, as an object store has none of them.
 #[derive(Debug)]
 pub(crate) struct LocalStore(pub(crate) LocalFileSystem);
 
@@ -78,7 +80,28 @@ impl ObjectStore for LocalStore {
         &self,
         locations: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        self.0.delete_stream(locations)
+        let inner = self.0.clone();
+        locations
+            .map(move |location| {
+                let inner = inner.clone();
+                async move {
+                    let location = location?;
+                    match inner.delete(&location).await {
+                        Ok(()) => {}
+                        Err(error @ object_store::Error::NotFound { .. }) => return Err(error),
+                        Err(error) => {
+                            let path = inner.path_to_filesystem(&location)?;
+                            // Fails when it is not a folder, or not empty.
+                            if tokio::fs::remove_dir(path).await.is_err() {
+                                return Err(error);
+                            }
+                        }
+                    }
+                    Ok(location)
+                }
+            })
+            .buffered(10)
+            .boxed()
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {

@@ -14,17 +14,19 @@ import org.apache.paimon.schema.TableSchema;
 import org.apache.paimon.stats.SimpleStats;
 import org.apache.paimon.table.*;
 import org.apache.paimon.table.sink.RowKeyExtractor;
+import org.apache.paimon.table.source.DataSplit;
 import org.apache.paimon.types.*;
 import org.apache.paimon.utils.InternalRowUtils;
 
 /**
- * Walks a primary-key table from its snapshots down to every row and holds what it finds against what the metadata
+ * Walks a table from its snapshots down to every row and holds what it finds against what the metadata
  * says: sizes, counts, order, key ranges of files and levels, sequence numbers, buckets, statistics, field ids. A
  * problem is a line.
  */
 final class Fsck {
-    private final FileStoreTable table;
+    final FileStoreTable table;
     private final Oracle.Call call;
+    private final Indexes indexes = new Indexes(this);
     private final Set<String> seen = new HashSet<>();
     private long problems, rows;
 
@@ -45,17 +47,17 @@ final class Fsck {
         return fsck.problems == 0;
     }
 
-    private void check(boolean right, String where, String what) throws Exception {
+    void check(boolean right, String where, String what) throws Exception {
         if (right) return;
         problems++;
         call.out.accept(where + ": " + what);
     }
 
-    private void same(Object actual, Object stated, String where, String what) throws Exception {
+    void same(Object actual, Object stated, String where, String what) throws Exception {
         check(Objects.equals(actual, stated), where, what + " is " + actual + ", metadata says " + stated);
     }
 
-    private boolean file(Path path, Long size) throws Exception {
+    boolean file(Path path, Long size) throws Exception {
         boolean exists = table.fileIO().exists(path);
         check(exists, path.getName(), "is missing");
         if (exists && size != null) same(table.fileIO().getFileSize(path), size, path.getName(), "size");
@@ -88,6 +90,7 @@ final class Fsck {
         List<ManifestEntry> delta = entries(s.deltaManifestList(), s.deltaManifestListSize());
         same(records(delta), s.deltaRecordCount(), at, "deltaRecordCount");
         same(records(base) + records(delta), s.totalRecordCount(), at, "totalRecordCount");
+        if (s.changelogManifestList() != null) same(records(changelog(s)), s.changelogRecordCount(), at, "changelogRecordCount");
         base.addAll(delta);
         Map<Object, Integer> count = new HashMap<>();
         for (ManifestEntry e : base) count.merge(e.identifier(), e.kind() == FileKind.ADD ? 1 : -1, Integer::sum);
@@ -108,6 +111,14 @@ final class Fsck {
             }
         }
         for (Map.Entry<List<Object>, List<DataFileMeta>> run : runs.entrySet()) disjoint(at, run.getKey(), run.getValue());
+        indexes.snapshot(s, live.values());
+    }
+
+    private List<ManifestEntry> changelog(Snapshot s) throws Exception {
+        List<ManifestEntry> entries = entries(s.changelogManifestList(), s.changelogManifestListSize());
+        for (ManifestEntry e : entries)
+            file(table.store().pathFactory().createDataFilePathFactory(e.partition(), e.bucket()).toPath(e.file()), e.file().fileSize());
+        return entries;
     }
 
     /** A level above 0 is one sorted run: the key ranges of its files must not overlap. */
@@ -159,6 +170,10 @@ final class Fsck {
         FileStoreTable writer = table.copy(table.schemaManager().schema(f.schemaId()));
         if (e.totalBuckets() > 0) writer = writer.copy(Map.of("bucket", "" + e.totalBuckets()));
         if (at.endsWith(".parquet")) columns(at, path, f, writer.schema());
+        if (table.primaryKeys().isEmpty()) {
+            appended(e, writer);
+            return;
+        }
         KeyValueFileReaderFactory.Builder readers = ((KeyValueFileStore) writer.store()).newReaderFactoryBuilder();
         Comparator<InternalRow> order = ((KeyValueFileStore) writer.store()).newKeyComparator();
         RowType keyType = readers.keyType(), valueType = writer.schema().logicalRowType();
@@ -182,6 +197,7 @@ final class Fsck {
             extractor.setRecord(kv.value());
             check(extractor.partition().equals(e.partition()), at, "row of another partition: " + value.text(kv.value()));
             check(!fixed || extractor.bucket() == e.bucket(), at, "row of another bucket: " + value.text(kv.value()));
+            if (table.bucketMode() == BucketMode.HASH_DYNAMIC) indexes.hashes.computeIfAbsent(at, x -> new HashSet<>()).add(extractor.trimmedPrimaryKey().hashCode());
         });
         rows += n[0];
         same(n[0], f.rowCount(), at, "row count");
@@ -194,6 +210,30 @@ final class Fsck {
         }
         statistics(at + " key", keyType, keyType.getFieldNames(), keys, f.keyStats());
         statistics(at, valueType, f.valueStatsCols() == null ? valueType.getFieldNames() : f.valueStatsCols(), values, f.valueStats());
+    }
+
+    /** A file of a table without a primary key. */
+    private void appended(ManifestEntry e, FileStoreTable writer) throws Exception {
+        DataFileMeta f = e.file();
+        RowType type = writer.schema().logicalRowType();
+        Row value = new Row(type);
+        List<Bounds> values = bounds(type);
+        RowKeyExtractor extractor = writer.createRowKeyExtractor();
+        boolean fixed = writer.bucketMode() == BucketMode.HASH_FIXED;
+        long[] n = {0};
+        DataSplit split = DataSplit.builder().withSnapshot(1).withPartition(e.partition()).withBucket(e.bucket()).withTotalBuckets(e.totalBuckets())
+            .withBucketPath(table.store().pathFactory().bucketPath(e.partition(), e.bucket()).toString()).withDataFiles(List.of(f)).build();
+        Reading.each(writer.newRead().createReader(split), row -> {
+            n[0]++;
+            for (int i = 0; i < values.size(); i++) values.get(i).add(value.get(row, i));
+            extractor.setRecord(row);
+            check(extractor.partition().equals(e.partition()), f.fileName(), "row of another partition: " + value.text(row));
+            check(!fixed || extractor.bucket() == e.bucket(), f.fileName(), "row of another bucket: " + value.text(row));
+        });
+        rows += n[0];
+        same(n[0], f.rowCount(), f.fileName(), "row count");
+        same(f.maxSequenceNumber() - f.minSequenceNumber() + 1, f.rowCount(), f.fileName(), "range of sequence numbers");
+        statistics(f.fileName(), type, f.valueStatsCols() == null ? type.getFieldNames() : f.valueStatsCols(), values, f.valueStats());
     }
 
     private void statistics(String at, RowType type, List<String> columns, List<Bounds> actual, SimpleStats stats) throws Exception {
@@ -212,10 +252,11 @@ final class Fsck {
     /** Parquet columns and their field ids, the system columns included. */
     private void columns(String at, Path path, DataFileMeta f, TableSchema schema) throws Exception {
         Map<String, Integer> want = new LinkedHashMap<>(), have = new LinkedHashMap<>();
+        boolean keyed = !schema.primaryKeys().isEmpty();
         for (DataField k : schema.trimmedPrimaryKeysFields()) want.put(SpecialFields.KEY_FIELD_PREFIX + k.name(), SpecialFields.KEY_FIELD_ID_START + k.id());
         if (Boolean.parseBoolean(schema.options().get("data-file.thin-mode"))) want.clear();
-        want.put(SpecialFields.SEQUENCE_NUMBER.name(), SpecialFields.SEQUENCE_NUMBER.id());
-        want.put(SpecialFields.VALUE_KIND.name(), SpecialFields.VALUE_KIND.id());
+        if (keyed) want.put(SpecialFields.SEQUENCE_NUMBER.name(), SpecialFields.SEQUENCE_NUMBER.id());
+        if (keyed) want.put(SpecialFields.VALUE_KIND.name(), SpecialFields.VALUE_KIND.id());
         for (DataField c : schema.fields()) want.put(c.name(), c.id());
         try (var reader = ParquetUtil.getParquetReader(table.fileIO(), path, f.fileSize(), new Options())) {
             for (var c : reader.getFooter().getFileMetaData().getSchema().getFields()) have.put(c.getName(), c.getId() == null ? null : c.getId().intValue());

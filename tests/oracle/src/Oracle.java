@@ -18,7 +18,7 @@ import org.apache.paimon.table.FileStoreTableFactory;
 /** Java Paimon as a reader, writer and checker that Headwater's authors did not write; the verbs are in oracle.sh. */
 public final class Oracle {
     static final ObjectMapper JSON = new ObjectMapper().enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS);
-    private static final Set<String> SWITCHES = Set.of("full", "all", "meta");
+    private static final Set<String> SWITCHES = Set.of("full", "all", "meta", "write-only", "delete");
 
     interface Sink<T> {
         void accept(T item) throws Exception;
@@ -30,6 +30,10 @@ public final class Oracle {
         final Map<String, String> options = new HashMap<>();
         final Map<String, String> table = new HashMap<>();
         final Map<String, String> store = new HashMap<>();
+        /** Column and value of each --where. */
+        final Map<String, String> where = new LinkedHashMap<>();
+        /** The partition of --overwrite; empty for `*`, all of them. */
+        Map<String, String> overwrite;
         final BufferedReader in;
         final Sink<String> out;
 
@@ -43,9 +47,18 @@ public final class Oracle {
                     continue;
                 }
                 String name = arg.substring(2), value = SWITCHES.contains(name) ? "" : it.next();
-                if (name.equals("opt")) table.put(value.split("=", 2)[0], value.split("=", 2)[1]);
-                else if (name.equals("conf")) store.put(value.split("=", 2)[0], value.split("=", 2)[1]);
-                else options.put(name, value);
+                String[] pair = value.split("=", 2);
+                switch (name) {
+                    case "opt": table.put(pair[0], pair[1]); break;
+                    case "conf": store.put(pair[0], pair[1]); break;
+                    case "where": where.put(pair[0], pair[1]); break;
+                    case "overwrite":
+                        if (overwrite == null) overwrite = new HashMap<>();
+                        if (value.equals("*")) table.put("dynamic-partition-overwrite", "false");
+                        else overwrite.put(pair[0], pair[1]);
+                        break;
+                    default: options.put(name, value);
+                }
             }
         }
 
@@ -64,6 +77,7 @@ public final class Oracle {
         FileStoreTable table() throws IOException {
             String[] name = words.get(1).split("\\.", 2);
             if (has("snapshot")) table.put("scan.snapshot-id", options.get("snapshot"));
+            if (has("tag")) table.put("scan.tag-name", options.get("tag"));
             Path path = new Path(new Path(words.get(0), name[0] + ".db"), name[1]);
             return FileStoreTableFactory.create(files(path), path).copy(table);
         }
@@ -79,9 +93,14 @@ public final class Oracle {
             case "info": Reading.info(call); return true;
             case "files": Reading.files(call); return true;
             case "fsck": return Fsck.run(call);
-            case "create": Writing.create(call); return true;
+            case "create": Altering.create(call); return true;
+            case "alter": Altering.alter(call); return true;
             case "write": Writing.write(call); return true;
             case "compact": Writing.compact(call); return true;
+            case "expire": Maintaining.expire(call); return true;
+            case "tag": Maintaining.tag(call); return true;
+            case "rollback": Maintaining.rollback(call); return true;
+            case "orphan": Maintaining.orphan(call); return true;
             case "vectors": Writing.vectors(call); return true;
             default: throw new IllegalArgumentException("no verb " + verb);
         }
@@ -90,7 +109,7 @@ public final class Oracle {
     /** POST /verb; the body's first line is a JSON array of arguments, what follows is the input. 200, 409 (found something), 500. */
     private static void serve(int port) throws IOException, InterruptedException {
         HttpServer server = HttpServer.create(new InetSocketAddress("127.0.0.1", port), 64);
-        server.setExecutor(Executors.newFixedThreadPool(2));
+        server.setExecutor(Executors.newFixedThreadPool(4));
         server.createContext("/", exchange -> {
             ByteArrayOutputStream body = new ByteArrayOutputStream();
             Writer writer = new OutputStreamWriter(body, StandardCharsets.UTF_8);

@@ -5,6 +5,7 @@ import org.apache.paimon.data.BinaryRow;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.io.DataFileMeta;
 import org.apache.paimon.manifest.ManifestEntry;
+import org.apache.paimon.predicate.PredicateBuilder;
 import org.apache.paimon.reader.RecordReader;
 import org.apache.paimon.stats.SimpleStats;
 import org.apache.paimon.table.FileStoreTable;
@@ -20,11 +21,25 @@ final class Reading {
         }
     }
 
-    private static void rows(FileStoreTable table, Oracle.Sink<String> sink) throws Exception {
-        Row row = new Row(table.rowType());
+    /** Rows for which every --where COLUMN=VALUE holds; the value is as in canonical lines, without quotes, or `null`. */
+    private static ReadBuilder builder(Oracle.Call call, FileStoreTable table) {
         ReadBuilder builder = table.newReadBuilder();
+        PredicateBuilder predicate = new PredicateBuilder(table.rowType());
+        for (Map.Entry<String, String> e : call.where.entrySet()) {
+            int column = table.rowType().getFieldIndex(e.getKey());
+            if (column < 0) throw new IllegalArgumentException("no column " + e.getKey());
+            Object value = Row.parse(table.rowType().getTypeAt(column), Oracle.JSON.valueToTree(e.getValue()));
+            builder.withFilter(e.getValue().equals("null") ? predicate.isNull(column) : predicate.equal(column, value));
+        }
+        return builder;
+    }
+
+    private static void rows(Oracle.Call call, Oracle.Sink<String> sink) throws Exception {
+        FileStoreTable table = call.table();
+        Row row = new Row(table.rowType());
+        ReadBuilder builder = builder(call, table);
         for (Split split : builder.newScan().plan().splits())
-            each(builder.newRead().createReader(split), r -> {
+            each(builder.newRead().executeFilter().createReader(split), r -> {
                 if (r.getRowKind().isRetract()) throw new IllegalStateException("a batch read gave a delete: " + row.text(r));
                 sink.accept(row.text(r));
             });
@@ -33,7 +48,7 @@ final class Reading {
     /** Canonical lines in the order of their bytes. */
     static void read(Oracle.Call call) throws Exception {
         List<byte[]> lines = new ArrayList<>();
-        rows(call.table(), line -> lines.add(line.getBytes(StandardCharsets.UTF_8)));
+        rows(call, line -> lines.add(line.getBytes(StandardCharsets.UTF_8)));
         lines.sort(Arrays::compareUnsigned);
         for (byte[] line : lines) call.out.accept(new String(line, StandardCharsets.UTF_8));
     }
@@ -41,7 +56,7 @@ final class Reading {
     /** Number of rows and the wrapping sum of their hashes. */
     static void hash(Oracle.Call call) throws Exception {
         long[] sum = new long[2];
-        rows(call.table(), line -> {
+        rows(call, line -> {
             sum[0]++;
             sum[1] += Row.hash(line);
         });
@@ -52,7 +67,7 @@ final class Reading {
     static boolean diff(Oracle.Call call) throws Exception {
         Map<String, Integer> surplus = new TreeMap<>();
         for (String line; (line = call.in.readLine()) != null; ) if (!line.isEmpty()) surplus.merge(line, -1, Integer::sum);
-        rows(call.table(), line -> surplus.merge(line, 1, (a, b) -> a + b == 0 ? null : a + b));
+        rows(call, line -> surplus.merge(line, 1, (a, b) -> a + b == 0 ? null : a + b));
         int shown = 0;
         for (Map.Entry<String, Integer> e : surplus.entrySet())
             if (shown++ < 40) call.out.accept((e.getValue() < 0 ? "missing " : "surplus ") + Math.abs(e.getValue()) + " × " + e.getKey());
@@ -60,16 +75,18 @@ final class Reading {
         return surplus.isEmpty();
     }
 
-    /** What a streaming reader sees from snapshot --from (default the first) on: kind, snapshot and row. */
+    /** What a streaming reader sees of snapshots --from (default the first) to --to (the newest): kind, snapshot and row. */
     static void stream(Oracle.Call call) throws Exception {
         FileStoreTable table = call.table();
         Row row = new Row(table.rowType());
         StreamTableScan scan = table.newStreamScan();
         scan.restore(call.has("from") ? call.number("from") : 1L);
-        for (Long before = null; !Objects.equals(before, scan.checkpoint()); ) {
+        long to = call.has("to") ? call.number("to") : Long.MAX_VALUE;
+        for (Long before = null; !Objects.equals(before, scan.checkpoint()) && scan.checkpoint() <= to; ) {
             before = scan.checkpoint();
             for (Split split : scan.plan().splits()) {
                 long snapshot = split instanceof DataSplit ? ((DataSplit) split).snapshotId() : scan.checkpoint() - 1;
+                if (snapshot > to) return;   // those between had no changes
                 each(table.newRead().createReader(split), r -> call.out.accept(
                     "{\"kind\":\"" + r.getRowKind().shortString() + "\",\"snapshot\":" + snapshot + ",\"row\":" + row.text(r) + "}"));
             }

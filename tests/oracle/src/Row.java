@@ -18,7 +18,7 @@ import org.apache.paimon.types.*;
  * Rows as canonical JSON lines, the same text from every reader of the tests, so that equal rows are equal bytes:
  * columns in schema order; integers and booleans plain; FLOAT and DOUBLE by their shortest digits as `1.5e0`; DECIMAL,
  * DATE, TIME and TIMESTAMP strings in the type's precision (with local time zone: UTC with a Z); binary as base64;
- * MAP as `[[key,value],…]` in the order of the keys' text; NaN and the infinities as strings.
+ * MAP as `[[key,value],…]` in the order of the keys' text, MULTISET so with counts as values; ROW as an object; NaN and the infinities as strings.
  */
 final class Row {
     private final List<DataField> fields;
@@ -81,19 +81,18 @@ final class Row {
             case TIMESTAMP_WITH_LOCAL_TIME_ZONE:
                 quote(out, instant((Timestamp) v, ((LocalZonedTimestampType) type).getPrecision()) + "Z"); break;
             case ARRAY: out.append('[').append(String.join(",", elements(((ArrayType) type).getElementType(), (InternalArray) v))).append(']'); break;
-            case MAP: {
-                InternalMap map = (InternalMap) v;
-                List<String> keys = elements(((MapType) type).getKeyType(), map.keyArray());
-                List<String> values = elements(((MapType) type).getValueType(), map.valueArray());
-                List<String> pairs = new ArrayList<>();
-                for (int i = 0; i < keys.size(); i++) pairs.add("[" + keys.get(i) + "," + values.get(i) + "]");
-                Collections.sort(pairs);
-                out.append('[').append(String.join(",", pairs)).append(']');
-                break;
-            }
+            case MAP: pairs(out, ((MapType) type).getKeyType(), ((MapType) type).getValueType(), (InternalMap) v); break;
+            case MULTISET: pairs(out, ((MultisetType) type).getElementType(), DataTypes.INT(), (InternalMap) v); break;
             case ROW: new Row((RowType) type).append(out, (InternalRow) v); break;
             default: throw new IllegalArgumentException("no text for type " + type);
         }
+    }
+
+    private static void pairs(StringBuilder out, DataType keyType, DataType valueType, InternalMap map) {
+        List<String> keys = elements(keyType, map.keyArray()), values = elements(valueType, map.valueArray()), pairs = new ArrayList<>();
+        for (int i = 0; i < keys.size(); i++) pairs.add("[" + keys.get(i) + "," + values.get(i) + "]");
+        Collections.sort(pairs);
+        out.append('[').append(String.join(",", pairs)).append(']');
     }
 
     private static List<String> elements(DataType type, InternalArray array) {
@@ -182,13 +181,16 @@ final class Row {
                 for (int i = 0; i < all.length; i++) all[i] = parse(((ArrayType) type).getElementType(), node.get(i));
                 return new GenericArray(all);
             }
-            case MAP: {
-                Map<Object, Object> map = new LinkedHashMap<>();
-                for (JsonNode pair : node) map.put(parse(((MapType) type).getKeyType(), pair.get(0)), parse(((MapType) type).getValueType(), pair.get(1)));
-                return new GenericMap(map);
-            }
+            case MAP: return map(((MapType) type).getKeyType(), ((MapType) type).getValueType(), node);
+            case MULTISET: return map(((MultisetType) type).getElementType(), DataTypes.INT(), node);
             case ROW: return parse((RowType) type, node);
             default: throw new IllegalArgumentException("no input for type " + type);
         }
+    }
+
+    private static GenericMap map(DataType keyType, DataType valueType, JsonNode pairs) {
+        Map<Object, Object> map = new LinkedHashMap<>();
+        for (JsonNode pair : pairs) map.put(parse(keyType, pair.get(0)), parse(valueType, pair.get(1)));
+        return new GenericMap(map);
     }
 }

@@ -90,10 +90,10 @@ fn a_deleted_file_frees_its_range() {
         .level
     };
     assert_eq!(place(&view), 5);
-    assert!(!view.may_hold(&file("top", 0, 1..=1)));
+    assert!(!view.holds_somewhere(&[0; 12], 0, &file("top", 0, 1..=1)));
     // An upgrade: delete and add of one name, in either order.
     view.apply(&[gone(FileKind::Add, 0)]);
     view.apply(&[gone(FileKind::Add, 5), gone(FileKind::Delete, 0)]);
     assert_eq!(place(&view), 0);
-    assert!(view.may_hold(&file("top", 0, 1..=1)));
+    assert!(view.holds_somewhere(&[0; 12], 0, &file("top", 0, 1..=1)));
 }

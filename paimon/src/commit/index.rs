@@ -1,0 +1,108 @@
+//! Index files of a snapshot to be: those of the one before, with what a commit changes.
+//!
+//! Source: `org.apache.paimon.manifest.IndexManifestFileHandler`. It lets a new index file of a
+//! bucket replace whatever stands there; here that must be named, or another writer's is lost.
+
+use crate::{
+    error::Result,
+    index_manifest::{DELETION_VECTORS_INDEX, HASH_INDEX, IndexManifestEntry},
+    manifest::FileKind,
+    schema::Schema,
+    snapshot::PaimonSnapshot,
+    table::Table,
+};
+
+#[derive(Debug)]
+pub(super) struct IndexFiles {
+    entries: Vec<IndexManifestEntry>,
+    /// Each bucket has at most one file of deletion vectors.
+    one_a_bucket: bool,
+    changed: bool,
+}
+
+impl IndexFiles {
+    pub(super) fn new(schema: &Schema, entries: Vec<IndexManifestEntry>) -> Self {
+        Self {
+            entries,
+            one_a_bucket: !(schema.primary_keys.is_empty() && schema.buckets() == -1),
+            changed: false,
+        }
+    }
+
+    /// Takes in changes, all or none; the text says why they do not fit.
+    pub(super) fn apply(&mut self, changes: &[IndexManifestEntry]) -> Result<(), String> {
+        if !changes.is_empty() {
+            self.entries = self.fit(changes)?;
+            self.changed = true;
+        }
+        Ok(())
+    }
+
+    /// What there is after changes; the text says why they do not fit.
+    pub(super) fn fit(
+        &self,
+        changes: &[IndexManifestEntry],
+    ) -> Result<Vec<IndexManifestEntry>, String> {
+        let mut entries = self.entries.clone();
+        let is = |a: &IndexManifestEntry, b: &IndexManifestEntry| {
+            a.bucket == b.bucket
+                && a.partition == b.partition
+                && a.index_file.index_type == b.index_file.index_type
+        };
+        for gone in changes.iter().filter(|it| it.kind == FileKind::Delete) {
+            let before = entries.len();
+            entries.retain(|entry| {
+                !is(entry, gone) || entry.index_file.file_name != gone.index_file.file_name
+            });
+            if entries.len() == before {
+                return Err(format!(
+                    "index file {} of bucket {} is gone",
+                    gone.index_file.file_name, gone.bucket
+                ));
+            }
+        }
+        for new in changes.iter().filter(|it| it.kind == FileKind::Add) {
+            let index_type = new.index_file.index_type.as_str();
+            let alone = index_type == HASH_INDEX
+                || index_type == DELETION_VECTORS_INDEX && self.one_a_bucket;
+            if let Some(other) = entries.iter().find(|entry| is(entry, new))
+                && alone
+            {
+                return Err(format!(
+                    "bucket {} has index file {} already, which this commit does not know",
+                    new.bucket, other.index_file.file_name
+                ));
+            }
+            entries.push(new.clone());
+        }
+        Ok(entries)
+    }
+
+    /// Leaves out those of some partitions.
+    pub(super) fn retain(&mut self, stays: impl Fn(&[u8]) -> bool) {
+        let before = self.entries.len();
+        self.entries.retain(|entry| stays(&entry.partition));
+        self.changed |= self.entries.len() != before;
+    }
+
+    pub(super) fn into_changed(self) -> Option<Vec<IndexManifestEntry>> {
+        self.changed.then_some(self.entries)
+    }
+}
+
+impl Table {
+    /// The index files of a snapshot.
+    ///
+    /// # Errors
+    /// What the store says, and [`Error::Corrupt`](crate::Error::Corrupt).
+    pub async fn index_files(&self, snapshot: &PaimonSnapshot) -> Result<Vec<IndexManifestEntry>> {
+        let Some(name) = &snapshot.index_manifest else {
+            return Ok(Vec::new());
+        };
+        let path = self.manifest_path(name);
+        let bytes = crate::storage::read(self.store().as_ref(), &path).await?;
+        let mut entries = crate::index_manifest::decode(path.as_ref(), &bytes)?;
+        entries.retain(|entry| entry.kind == FileKind::Add);
+        Ok(entries)
+    }
+}

@@ -1,0 +1,14 @@
+//! Compaction: fewer and larger files, superseded rows and deletes gone.
+//!
+//! Deciding is apart from doing: `levels` and `pick` say which sorted runs go to which level, from
+//! sizes alone; `rewrite` merges them, in a stream. What comes out is handed to a commit.
+
+mod append;
+mod changelog;
+mod levels;
+mod options;
+mod pick;
+mod rewrite;
+mod task;
+
+pub use task::{BucketCompaction, CompactScope, CompactSettings, Compactor};

@@ -1,0 +1,330 @@
+//! Does what was decided: merges sorted runs into files of a higher level, in a stream.
+//!
+//! Files that overlap nothing and are large enough only change level. The others are merged section
+//! by section, neighbours into one file. Sequence numbers stay.
+//!
+//! Source: `MergeTreeCompactTask`, `MergeTreeCompactRewriter`, `FileRewriteCompactTask`,
+//! `ChangelogMergeTreeRewriter` of `org.apache.paimon.mergetree.compact`.
+
+use std::sync::Arc;
+
+use arrow_array::BooleanArray;
+use arrow_array::cast::AsArray;
+use arrow_select::filter::{FilterBuilder, FilterPredicate};
+
+use crate::{
+    data_file::{FileLayout, FilePurpose, KeyValueBatch, RollingWriter},
+    data_file_meta::{CompactIncrement, DataFileMeta},
+    data_type::{DataField, DataType},
+    error::Result,
+    merge::MergeFunction,
+    read::{FileOpener, OrderedFile, Section, SortedMerge, SortedRun, sections},
+    table::Table,
+};
+
+use super::{
+    changelog::{ChangeRows, FullChangelog},
+    options::CompactOptions,
+};
+
+/// What is to be compacted in a bucket.
+#[derive(Debug, Clone)]
+pub(crate) struct Unit {
+    /// Whole sorted runs, the newest of the bucket; in the order of the manifest.
+    pub(crate) files: Vec<DataFileMeta>,
+    pub(crate) output_level: i32,
+    /// The highest level of the bucket.
+    pub(crate) top_level: i32,
+    /// No older rows are left that a delete would have to hide.
+    pub(crate) drop_deletes: bool,
+    /// Each file is rewritten for itself.
+    pub(crate) file_by_file: bool,
+}
+
+/// Where a bucket is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct BucketPlace {
+    /// A serialized BinaryRow (with the arity prefix).
+    pub(crate) partition: Vec<u8>,
+    pub(crate) bucket: i32,
+}
+
+/// Rewrites files of one table.
+#[derive(Debug)]
+pub(crate) struct Rewriter {
+    table: Table,
+    layout: Arc<FileLayout>,
+    function: Arc<dyn MergeFunction>,
+    changelog: Option<FullChangelog>,
+    small_file_bytes: u64,
+    target_file_bytes: u64,
+    force_rewrite: bool,
+    keys: Vec<DataField>,
+    key_types: Vec<DataType>,
+}
+
+/// True for rows that take a row away: −U and −D.
+pub(crate) fn retracts(kind: i8) -> bool {
+    kind == 1 || kind == 3
+}
+
+impl Rewriter {
+    pub(crate) fn new(table: &Table, options: &CompactOptions) -> Result<Self> {
+        let schema = table.schema();
+        let keys: Vec<DataField> = schema
+            .trimmed_primary_keys()
+            .into_iter()
+            .filter_map(|key| schema.field(key))
+            .map(|(_, field)| field.clone())
+            .collect();
+        Ok(Self {
+            layout: FileLayout::new(table)?,
+            function: crate::merge::function(schema)?,
+            changelog: FullChangelog::new(schema, options)?,
+            small_file_bytes: options.small_file_bytes,
+            target_file_bytes: options.table.files.target_bytes,
+            force_rewrite: options.table.compaction.force_rewrite_all_files,
+            key_types: keys.iter().map(|key| key.data_type.clone()).collect(),
+            keys,
+            table: table.clone(),
+        })
+    }
+
+    pub(crate) fn key_types(&self) -> &[DataType] {
+        &self.key_types
+    }
+
+    /// Compacts. On an error nothing is left behind.
+    pub(crate) async fn compact(
+        &self,
+        place: &BucketPlace,
+        unit: &Unit,
+    ) -> Result<CompactIncrement> {
+        let mut work = Work {
+            rewriter: self,
+            folder: self
+                .table
+                .bucket_path(&place.partition, place.bucket)?
+                .to_string(),
+            place,
+            unit,
+            done: CompactIncrement::default(),
+        };
+        let result = work.run().await;
+        if let Err(error) = result {
+            let written = written(&work.done).cloned().collect::<Vec<_>>();
+            self.layout.delete(&work.folder, &written).await;
+            return Err(error);
+        }
+        Ok(work.done)
+    }
+}
+
+/// Files that a compaction wrote: those that it only moved to another level are not among them.
+pub(crate) fn written(done: &CompactIncrement) -> impl Iterator<Item = &DataFileMeta> {
+    let is_new = |file: &&DataFileMeta| {
+        !done
+            .before
+            .iter()
+            .any(|old| old.file_name == file.file_name)
+    };
+    done.after
+        .iter()
+        .filter(is_new)
+        .chain(&done.changelog_files)
+}
+
+/// One compaction.
+struct Work<'a> {
+    rewriter: &'a Rewriter,
+    place: &'a BucketPlace,
+    folder: String,
+    unit: &'a Unit,
+    done: CompactIncrement,
+}
+
+impl Work<'_> {
+    async fn run(&mut self) -> Result<()> {
+        if self.unit.file_by_file {
+            for (order, file) in self.unit.files.iter().enumerate() {
+                self.rewrite(vec![alone(order, file.clone())]).await?;
+            }
+            return Ok(());
+        }
+        let mut neighbours: Vec<Section> = Vec::new();
+        for section in sections(&self.rewriter.key_types, &self.unit.files)? {
+            match single(&section) {
+                Some(file) if !self.is_small(&file.meta) => {
+                    let file = file.clone();
+                    self.rewrite_neighbours(std::mem::take(&mut neighbours))
+                        .await?;
+                    self.upgrade(file).await?;
+                }
+                _ => neighbours.push(section),
+            }
+        }
+        self.rewrite_neighbours(neighbours).await
+    }
+
+    fn is_small(&self, file: &DataFileMeta) -> bool {
+        u64::try_from(file.file_size).unwrap_or(0) < self.rewriter.small_file_bytes
+    }
+
+    /// A small file without neighbours stays as it is, too.
+    async fn rewrite_neighbours(&mut self, neighbours: Vec<Section>) -> Result<()> {
+        match neighbours.as_slice() {
+            [] => Ok(()),
+            [section] if let Some(file) = single(section) => self.upgrade(file.clone()).await,
+            _ => self.rewrite(neighbours).await,
+        }
+    }
+
+    /// Changes a file's level, or rewrites it where it cannot stay as it is.
+    async fn upgrade(&mut self, file: OrderedFile) -> Result<()> {
+        let unit = self.unit;
+        let deletes = file.meta.delete_row_count.is_none_or(|count| count > 0);
+        let at_top = unit.output_level == unit.top_level;
+        if self.rewriter.force_rewrite || at_top && deletes && unit.drop_deletes {
+            return self.rewrite(vec![alone(file.order, file.meta)]).await;
+        }
+        if file.meta.level == unit.output_level {
+            return Ok(());
+        }
+        if self.makes_changelog() {
+            let section = alone(file.order, file.meta.clone());
+            self.merge(vec![section], false).await?;
+        }
+        let mut moved = file.meta.clone();
+        moved.level = unit.output_level;
+        self.done.before.push(file.meta);
+        self.done.after.push(moved);
+        Ok(())
+    }
+
+    fn makes_changelog(&self) -> bool {
+        self.rewriter.changelog.is_some() && self.unit.output_level == self.unit.top_level
+    }
+
+    async fn rewrite(&mut self, sections: Vec<Section>) -> Result<()> {
+        let replaced: Vec<DataFileMeta> = sections
+            .iter()
+            .flatten()
+            .flatten()
+            .map(|file| file.meta.clone())
+            .collect();
+        self.merge(sections, true).await?;
+        self.done.before.extend(replaced);
+        Ok(())
+    }
+
+    /// Merges sections in key order into files, or, without `rewrite`, only into the changelog.
+    async fn merge(&mut self, sections: Vec<Section>, rewrite: bool) -> Result<()> {
+        let mut files = self.writer(FilePurpose::Compact);
+        let mut changes = self.writer(FilePurpose::Changelog);
+        let merged = self
+            .merge_into(sections, &mut files, &mut changes, rewrite)
+            .await;
+        if let Err(error) = merged {
+            files.abort().await;
+            changes.abort().await;
+            return Err(error);
+        }
+        match files.finish().await {
+            Ok(files) => self.done.after.extend(files),
+            Err(error) => {
+                changes.abort().await;
+                return Err(error);
+            }
+        }
+        self.done.changelog_files.extend(changes.finish().await?);
+        Ok(())
+    }
+
+    fn writer(&self, purpose: FilePurpose) -> RollingWriter {
+        let rewriter = self.rewriter;
+        RollingWriter::new(
+            &rewriter.layout,
+            self.folder.clone(),
+            self.unit.output_level,
+            rewriter.target_file_bytes,
+        )
+        .with_purpose(purpose)
+    }
+
+    async fn merge_into(
+        &self,
+        sections: Vec<Section>,
+        files: &mut RollingWriter,
+        changes: &mut RollingWriter,
+        rewrite: bool,
+    ) -> Result<()> {
+        let rewriter = self.rewriter;
+        let opener = FileOpener::new(
+            rewriter.table.clone(),
+            self.place.partition.clone(),
+            self.place.bucket,
+        );
+        let columns = &rewriter.table.schema().fields;
+        let changelog = rewriter
+            .changelog
+            .as_ref()
+            .filter(|_| self.makes_changelog());
+        for section in sections {
+            let opener = opener.clone();
+            let keys = &rewriter.keys;
+            let function = rewriter.function.clone();
+            let Some(changelog) = changelog else {
+                let mut merge = SortedMerge::open(opener, section, columns, keys, function).await?;
+                while let Some(merged) = merge.next().await? {
+                    files.write(&self.kept(merged.rows)?).await?;
+                }
+                continue;
+            };
+            let mut merge = SortedMerge::open_groups(opener, section, columns, keys).await?;
+            while let Some(groups) = merge.next_groups().await? {
+                let ChangeRows {
+                    rows,
+                    changes: made,
+                } = changelog.changes(&groups, function.as_ref(), self.unit.top_level)?;
+                changes.write(&made).await?;
+                if rewrite {
+                    files.write(&self.kept(rows)?).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Without deletes, where they may go.
+    fn kept(&self, rows: KeyValueBatch) -> Result<KeyValueBatch> {
+        let kinds = rows.kinds.values();
+        if !self.unit.drop_deletes || !kinds.iter().any(|kind| retracts(*kind)) {
+            return Ok(rows);
+        }
+        filter(&rows, |kind| !retracts(kind))
+    }
+}
+
+/// The rows of some kinds.
+fn filter(rows: &KeyValueBatch, keep: impl Fn(i8) -> bool) -> Result<KeyValueBatch> {
+    let keep = BooleanArray::from_unary(&rows.kinds, keep);
+    let keep: FilterPredicate = FilterBuilder::new(&keep).optimize().build();
+    let columns = rows.columns.iter().map(|column| keep.filter(column));
+    Ok(KeyValueBatch {
+        columns: columns.collect::<Result<_, _>>()?,
+        sequences: keep.filter(&rows.sequences)?.as_primitive().clone(),
+        kinds: keep.filter(&rows.kinds)?.as_primitive().clone(),
+    })
+}
+
+/// The file of a section that has only one.
+fn single(section: &Section) -> Option<&OrderedFile> {
+    match section.as_slice() {
+        [run] if run.len() == 1 => run.front(),
+        _ => None,
+    }
+}
+
+fn alone(order: usize, meta: DataFileMeta) -> Section {
+    vec![SortedRun::from([OrderedFile { order, meta }])]
+}

@@ -1,0 +1,627 @@
+//! Compactions of a table's buckets: all that are due at once, or one bucket's beside its writer.
+//!
+//! Source: `MergeTreeCompactManager`, `MergeTreeWriter.updateCompactResult`, `CompactStrategy`.
+
+use std::{collections::HashMap, sync::Arc};
+
+use futures::{StreamExt, stream::FuturesUnordered};
+use tokio::{sync::Semaphore, task::JoinHandle};
+
+use crate::{
+    commit::LiveFile,
+    data_file_meta::{CommitMessage, CompactIncrement, DataFileMeta},
+    error::{Error, Result},
+    table::Table,
+};
+
+use super::{
+    append::AppendRewriter,
+    levels::Levels,
+    options::CompactOptions,
+    pick::{Memory, Moment, Pick},
+    rewrite::{BucketPlace, Rewriter, Unit, written},
+};
+
+/// Memory that the files which a compaction writes take, about, bytes.
+const WRITER_BYTES: u64 = 48 << 20;
+/// Memory that a sorted run takes at most while it is read, about: a row group, bytes.
+const RUN_BYTES_MAX: u64 = 24 << 20;
+
+/// How a table is compacted.
+#[derive(Debug, Clone)]
+pub struct CompactSettings {
+    /// Memory for all compactions at a time, bytes. A single one that needs more runs alone.
+    pub memory_bytes: u64,
+    /// Buckets compacted at a time.
+    pub parallelism: usize,
+    /// Older rows are still to come (chunks of a snapshot): deletes are kept, and the top level,
+    /// which the chunks go to, is left alone.
+    pub keep_deletes: bool,
+}
+
+impl Default for CompactSettings {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 256 << 20,
+            parallelism: 1,
+            keep_deletes: false,
+        }
+    }
+}
+
+/// How much is compacted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompactScope {
+    /// What the table's options ask for now.
+    Due,
+    /// Everything, into the top level.
+    Full,
+}
+
+/// Compacts the buckets of one table.
+///
+/// What it returns becomes visible by a commit; until then nobody sees it, and readers and writers
+/// go on as before. A commit drops a compaction of which another writer has taken a file away: the
+/// work is lost, nothing else.
+#[derive(Debug)]
+pub struct Compactor {
+    shared: Arc<Shared>,
+    /// Of the buckets compacted so far.
+    memories: HashMap<BucketPlace, Memory>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    table: Table,
+    options: CompactOptions,
+    files: Files,
+    settings: CompactSettings,
+    /// In MiB.
+    memory: Arc<Semaphore>,
+}
+
+/// How files of the table are rewritten.
+#[derive(Debug)]
+enum Files {
+    Keyed(Rewriter),
+    Append(AppendRewriter),
+}
+
+/// What is to be done in a bucket.
+#[derive(Debug)]
+enum Job {
+    Keyed(Unit),
+    /// Groups of files, each in the order of its rows.
+    Append(Vec<Vec<DataFileMeta>>),
+}
+
+impl Compactor {
+    /// For a table; nothing is read.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for tables whose options ask for what this crate does not do.
+    pub fn new(table: Table, settings: CompactSettings) -> Result<Self> {
+        let refuse = |reason: &str| {
+            let name = table.name();
+            Err(Error::Unsupported(format!(
+                "compacting table {name}, {reason}"
+            )))
+        };
+        let schema = table.schema();
+        if schema.buckets() == -2 {
+            return refuse("whose rows wait for their buckets (bucket = -2)");
+        }
+        let options = CompactOptions::new(schema)?;
+        let files = match schema.primary_keys.is_empty() {
+            true => Files::Append(AppendRewriter::new(&table, &options)?),
+            false => Files::Keyed(Rewriter::new(&table, &options)?),
+        };
+        let mebibytes = usize::try_from(settings.memory_bytes >> 20).unwrap_or(usize::MAX);
+        let permits = mebibytes.clamp(1, Semaphore::MAX_PERMITS);
+        Ok(Self {
+            shared: Arc::new(Shared {
+                files,
+                options,
+                settings,
+                memory: Arc::new(Semaphore::new(permits)),
+                table,
+            }),
+            memories: HashMap::new(),
+        })
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Table {
+        &self.shared.table
+    }
+
+    /// Compacts the newest snapshot: each bucket once, of the partitions that `wanted` says yes to
+    /// (it is given a serialized BinaryRow with the arity prefix). What comes back is to be
+    /// committed, or [discarded](Self::discard). A bucket from which nothing is to be taken gives no
+    /// message.
+    ///
+    /// # Errors
+    /// What the store says, and damaged files. Then nothing is left behind.
+    pub async fn run(
+        &mut self,
+        scope: CompactScope,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<Vec<CommitMessage>> {
+        let Some(snapshot) = self.shared.table.latest_snapshot().await? else {
+            return Ok(Vec::new());
+        };
+        let mut files = self.shared.table.live_files(&snapshot).await?;
+        files.retain(|file| wanted(&file.partition));
+        self.compact(scope, files).await
+    }
+
+    /// As [`run`](Self::run), for files of a snapshot, whole buckets of them, in the order of the
+    /// manifest.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub async fn compact(
+        &mut self,
+        scope: CompactScope,
+        files: Vec<LiveFile>,
+    ) -> Result<Vec<CommitMessage>> {
+        let mut jobs = Vec::new();
+        for bucket in buckets(files) {
+            let (place, total_buckets) = (bucket.place, bucket.total_buckets);
+            let job = match &self.shared.files {
+                Files::Append(append) => {
+                    let groups = append.pick(scope, bucket.files);
+                    (!groups.is_empty()).then_some(Job::Append(groups))
+                }
+                Files::Keyed(_) => {
+                    let levels = self.shared.levels(bucket.files);
+                    let memory = self
+                        .memories
+                        .entry(place.clone())
+                        .or_insert_with(|| memory(&levels));
+                    self.shared.pick(scope, &levels, memory).map(Job::Keyed)
+                }
+            };
+            jobs.extend(job.map(|job| (place, total_buckets, job)));
+        }
+        // The largest first: it takes the longest.
+        jobs.sort_by_key(|(_, _, job)| std::cmp::Reverse(job.bytes()));
+        self.run_jobs(jobs).await
+    }
+
+    async fn run_jobs(&self, jobs: Vec<(BucketPlace, i32, Job)>) -> Result<Vec<CommitMessage>> {
+        let mut waiting = jobs.into_iter();
+        let mut running = FuturesUnordered::new();
+        let mut messages = Vec::new();
+        let mut failed = None;
+        loop {
+            while failed.is_none() && running.len() < self.shared.settings.parallelism.max(1) {
+                let Some((place, total_buckets, job)) = waiting.next() else {
+                    break;
+                };
+                let shared = self.shared.clone();
+                running.push(tokio::spawn(async move {
+                    let done = shared.execute(&place, &job).await?;
+                    Ok::<_, Error>(message(&place, total_buckets, done))
+                }));
+            }
+            let Some(result) = running.next().await else {
+                break;
+            };
+            match result.map_err(lost).and_then(|result| result) {
+                Ok(message) if message.compact.is_empty() => {}
+                Ok(message) => messages.push(message),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        match failed {
+            None => {
+                messages.sort_by(|a, b| (&a.partition, a.bucket).cmp(&(&b.partition, b.bucket)));
+                Ok(messages)
+            }
+            Some(error) => {
+                self.discard(&messages).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Deletes what compactions wrote that no commit was asked to add. Best effort: what stays is
+    /// invisible.
+    pub async fn discard(&self, messages: &[CommitMessage]) {
+        for message in messages {
+            self.shared
+                .discard(
+                    &message.partition,
+                    message.bucket,
+                    written(&message.compact),
+                )
+                .await;
+        }
+    }
+
+    /// Compactions of one bucket beside the one that writes it. `partition` is a serialized
+    /// BinaryRow (with the arity prefix), `files` are those live, in the order of the manifest.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for append tables: their buckets are compacted by [`run`](Self::run).
+    pub fn bucket(
+        &self,
+        partition: Vec<u8>,
+        bucket: i32,
+        total_buckets: i32,
+        files: Vec<DataFileMeta>,
+    ) -> Result<BucketCompaction> {
+        if matches!(self.shared.files, Files::Append(_)) {
+            let name = self.table().name();
+            return Err(Error::Unsupported(format!(
+                "compacting append table {name} beside its writer"
+            )));
+        }
+        let levels = self.shared.levels(files);
+        Ok(BucketCompaction {
+            place: BucketPlace { partition, bucket },
+            total_buckets,
+            memory: memory(&levels),
+            levels,
+            running: None,
+            done: CompactIncrement::default(),
+            shared: self.shared.clone(),
+        })
+    }
+}
+
+impl Shared {
+    fn levels(&self, files: Vec<DataFileMeta>) -> Levels {
+        let levels = self.options.table.compaction.levels;
+        let key = match &self.files {
+            Files::Keyed(rewriter) => rewriter.key_types(),
+            Files::Append(_) => &[],
+        };
+        Levels::new(key, files, levels)
+    }
+
+    /// Decides, in this moment.
+    fn pick(&self, scope: CompactScope, levels: &Levels, memory: &mut Memory) -> Option<Unit> {
+        let keep_deletes = self.settings.keep_deletes;
+        // With deletion vectors readers would take a delete above level 0 for a row.
+        if keep_deletes && self.options.table.deletion_vectors.enabled {
+            return None;
+        }
+        let top_level = levels.top_level() - i32::from(keep_deletes);
+        if top_level < 1 {
+            return None;
+        }
+        let mut runs = levels.runs();
+        runs.retain(|run| run.level <= top_level);
+        let mut sizes = levels.sizes();
+        sizes.retain(|run| run.level <= top_level);
+        let mut file_by_file = false;
+        let pick = match scope {
+            CompactScope::Due => {
+                let universal = &self.options.universal;
+                universal.pick(top_level, &sizes, memory, moment())?
+            }
+            CompactScope::Full => {
+                let is_compact = matches!(sizes.as_slice(), [run] if run.level == top_level);
+                file_by_file = is_compact;
+                if sizes.is_empty()
+                    || is_compact && !self.options.table.compaction.force_rewrite_all_files
+                {
+                    return None;
+                }
+                Pick {
+                    runs: sizes.len(),
+                    output_level: top_level,
+                }
+            }
+        };
+        let files: Vec<DataFileMeta> = runs
+            .iter()
+            .take(pick.runs)
+            .flat_map(|run| run.files)
+            .cloned()
+            .collect();
+        let moves_nothing =
+            matches!(files.as_slice(), [file] if file.level == pick.output_level) && !file_by_file;
+        if files.is_empty() || moves_nothing {
+            return None;
+        }
+        Some(Unit {
+            files: levels.in_order_of_arrival(files),
+            output_level: pick.output_level,
+            top_level: levels.top_level(),
+            drop_deletes: !keep_deletes
+                && pick.output_level != 0
+                && (pick.output_level >= levels.highest_with_files()
+                    || self.options.table.deletion_vectors.enabled),
+            file_by_file,
+        })
+    }
+
+    /// Compacts when there is memory for it.
+    async fn execute(&self, place: &BucketPlace, job: &Job) -> Result<CompactIncrement> {
+        let all = u32::try_from(self.settings.memory_bytes >> 20).unwrap_or(u32::MAX);
+        let wanted = u32::try_from(job.memory_bytes() >> 20).unwrap_or(u32::MAX);
+        let permits = wanted.min(all).max(1);
+        let _memory = self
+            .memory
+            .acquire_many(permits)
+            .await
+            .map_err(|_| Error::Internal("compactions have no memory any more".into()))?;
+        let started = std::time::Instant::now();
+        let done = match (&self.files, job) {
+            (Files::Keyed(rewriter), Job::Keyed(unit)) => rewriter.compact(place, unit).await?,
+            (Files::Append(append), Job::Append(groups)) => append.compact(place, groups).await?,
+            _ => {
+                return Err(Error::Internal(
+                    "a compaction of another kind of table".into(),
+                ));
+            }
+        };
+        tracing::debug!(
+            table = self.table.name(),
+            bucket = place.bucket,
+            before = done.before.len(),
+            after = done.after.len(),
+            seconds = started.elapsed().as_secs_f64(),
+            "compacted"
+        );
+        Ok(done)
+    }
+
+    async fn discard(
+        &self,
+        partition: &[u8],
+        bucket: i32,
+        files: impl Iterator<Item = &DataFileMeta>,
+    ) {
+        for file in files {
+            let deleted = match self.table.file_path(partition, bucket, file) {
+                Ok(path) => crate::storage::delete(self.table.store().as_ref(), &path).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = deleted {
+                tracing::warn!(file = file.file_name, %error, "cannot delete a compaction's file");
+            }
+        }
+    }
+}
+
+impl Job {
+    fn files(&self) -> Box<dyn Iterator<Item = &DataFileMeta> + '_> {
+        match self {
+            Self::Keyed(unit) => Box::new(unit.files.iter()),
+            Self::Append(groups) => Box::new(groups.iter().flatten()),
+        }
+    }
+
+    fn bytes(&self) -> i64 {
+        let sizes = self.files().map(|file| file.file_size);
+        sizes.fold(0, i64::saturating_add)
+    }
+
+    /// Memory that it takes, about: a row group of each sorted run, and what is written. Files of
+    /// append tables are read one after the other.
+    fn memory_bytes(&self) -> u64 {
+        let mut largest: HashMap<(i32, &str), u64> = HashMap::new();
+        for file in self.files() {
+            let run = match (self, file.level) {
+                (Self::Keyed(_), 0) => (0, file.file_name.as_str()),
+                (_, level) => (level, ""),
+            };
+            let size = u64::try_from(file.file_size).unwrap_or(0);
+            let of_run = largest.entry(run).or_default();
+            *of_run = (*of_run).max(size.min(RUN_BYTES_MAX));
+        }
+        largest.values().sum::<u64>() + WRITER_BYTES
+    }
+}
+
+/// The compactions of one bucket, beside its writer: one at a time, in the background.
+///
+/// The writer tells of each file that it flushes, looks whether it [must
+/// wait](Self::must_wait), and hands [what is done](Self::take) to its next commit. Several
+/// compactions between two commits become one.
+#[derive(Debug)]
+pub struct BucketCompaction {
+    shared: Arc<Shared>,
+    place: BucketPlace,
+    total_buckets: i32,
+    levels: Levels,
+    memory: Memory,
+    running: Option<JoinHandle<Result<CompactIncrement>>>,
+    /// Not yet taken.
+    done: CompactIncrement,
+}
+
+impl BucketCompaction {
+    /// Takes in files that the writer flushed. They must be committed before, or together with,
+    /// what [`take`](Self::take) returns from now on.
+    pub fn add(&mut self, files: Vec<DataFileMeta>) {
+        self.levels.update(&[], files);
+    }
+
+    /// How many sorted runs a reader has to merge.
+    pub fn sorted_runs(&self) -> usize {
+        self.levels.run_count()
+    }
+
+    /// Whether a compaction is under way.
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Whether so many sorted runs are there (option `num-sorted-run.stop-trigger`) that the writer
+    /// is to [wait](Self::wait) for the compaction under way.
+    pub fn must_wait(&self) -> bool {
+        self.levels.run_count() > self.shared.options.table.compaction.stop_trigger
+    }
+
+    /// Begins a compaction if one is due and none is under way; true when one is under way.
+    pub fn trigger(&mut self, scope: CompactScope) -> bool {
+        if self.running.is_none()
+            && let Some(unit) = self.shared.pick(scope, &self.levels, &mut self.memory)
+        {
+            let shared = self.shared.clone();
+            let place = self.place.clone();
+            self.running = Some(tokio::spawn(
+                async move { shared.execute(&place, &Job::Keyed(unit)).await },
+            ));
+        }
+        self.running.is_some()
+    }
+
+    /// Waits for the compaction under way, if any.
+    ///
+    /// # Errors
+    /// That of the compaction. The bucket is as before it then, and another may be begun.
+    pub async fn wait(&mut self) -> Result<()> {
+        let Some(running) = &mut self.running else {
+            return Ok(());
+        };
+        let result = running.await;
+        self.running = None;
+        let done = result.map_err(lost)??;
+        self.levels.update(&done.before, done.after.clone());
+        let superfluous = absorb(&mut self.done, done);
+        self.shared
+            .discard(&self.place.partition, self.place.bucket, superfluous.iter())
+            .await;
+        Ok(())
+    }
+
+    /// As [`wait`](Self::wait), if the compaction under way has ended.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub async fn settle(&mut self) -> Result<()> {
+        match &self.running {
+            Some(running) if running.is_finished() => self.wait().await,
+            _ => Ok(()),
+        }
+    }
+
+    /// What is done and not yet taken; `None` when that is nothing.
+    pub fn take(&mut self) -> Option<CommitMessage> {
+        if self.done.is_empty() {
+            return None;
+        }
+        let done = std::mem::take(&mut self.done);
+        Some(message(&self.place, self.total_buckets, done))
+    }
+
+    /// Goes on with other live files: after a commit that dropped what was taken, because another
+    /// writer had changed the bucket. A compaction under way is thrown away, as is what is done.
+    pub async fn reset(&mut self, files: Vec<DataFileMeta>) {
+        self.abort().await;
+        self.levels = self.shared.levels(files);
+    }
+
+    /// Throws away a compaction under way, and what is done and not taken.
+    pub async fn abort(&mut self) {
+        // It is waited for: stopped in the middle it would leave files behind.
+        if let Err(error) = self.wait().await {
+            tracing::debug!(%error, "a compaction that is thrown away failed");
+        }
+        let done = std::mem::take(&mut self.done);
+        self.shared
+            .discard(&self.place.partition, self.place.bucket, written(&done))
+            .await;
+    }
+}
+
+/// Adds a later compaction to an earlier one. Returns files that the earlier one wrote and the
+/// later one replaced: nobody will ever see them.
+fn absorb(earlier: &mut CompactIncrement, later: CompactIncrement) -> Vec<DataFileMeta> {
+    let mut superfluous = Vec::new();
+    for file in later.before {
+        let name = &file.file_name;
+        let Some(at) = earlier
+            .after
+            .iter()
+            .position(|after| &after.file_name == name)
+        else {
+            earlier.before.push(file);
+            continue;
+        };
+        earlier.after.remove(at);
+        let was_there = earlier
+            .before
+            .iter()
+            .any(|before| &before.file_name == name);
+        let stays = later.after.iter().any(|after| &after.file_name == name);
+        if !was_there && !stays {
+            superfluous.push(file);
+        }
+    }
+    earlier.after.extend(later.after);
+    earlier.changelog_files.extend(later.changelog_files);
+    superfluous
+}
+
+struct Bucket {
+    place: BucketPlace,
+    total_buckets: i32,
+    files: Vec<DataFileMeta>,
+}
+
+fn buckets(files: Vec<LiveFile>) -> Vec<Bucket> {
+    let mut buckets: Vec<Bucket> = Vec::new();
+    let mut at: HashMap<BucketPlace, usize> = HashMap::new();
+    for file in files {
+        let place = BucketPlace {
+            partition: file.partition,
+            bucket: file.bucket,
+        };
+        let index = *at.entry(place.clone()).or_insert(buckets.len());
+        match buckets.get_mut(index) {
+            Some(bucket) => bucket.files.push(file.meta),
+            None => buckets.push(Bucket {
+                place,
+                total_buckets: file.total_buckets,
+                files: vec![file.meta],
+            }),
+        }
+    }
+    buckets
+}
+
+fn message(place: &BucketPlace, total_buckets: i32, compact: CompactIncrement) -> CommitMessage {
+    CommitMessage {
+        partition: place.partition.clone(),
+        bucket: place.bucket,
+        total_buckets,
+        compact,
+        ..CommitMessage::default()
+    }
+}
+
+/// What is remembered of a bucket that is seen for the first time: its last full compaction was
+/// when the newest file of the top level was made.
+fn memory(levels: &Levels) -> Memory {
+    let offset_ms = i64::from(jiff::ZonedDateTime::now().offset().seconds()) * 1000;
+    let top = levels.level(levels.top_level()).iter();
+    let created = top.filter_map(|file| file.creation_time_ms).max();
+    Memory {
+        last_full_ms: created.map(|local_ms| local_ms - offset_ms),
+        ..Memory::default()
+    }
+}
+
+fn moment() -> Moment {
+    let now = jiff::ZonedDateTime::now();
+    Moment {
+        now_ms: now.timestamp().as_millisecond(),
+        hour: i32::from(now.hour()),
+    }
+}
+
+fn lost(error: tokio::task::JoinError) -> Error {
+    Error::Internal(format!(
+        "a compaction came to an end without a result: {error}"
+    ))
+}
+
+#[cfg(test)]
+mod tests;

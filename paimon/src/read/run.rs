@@ -1,0 +1,277 @@
+//! A sorted run of a section, read batch by batch, and what the heap compares of its rows.
+
+use std::{cmp::Ordering, sync::Arc};
+
+use arrow_array::{
+    ArrayRef, Int8Array, Int64Array, RecordBatch,
+    cast::AsArray,
+    types::{Int8Type, Int64Type},
+};
+use arrow_row::{RowConverter, Rows, SortField};
+use arrow_schema::SortOptions;
+use futures::TryStreamExt;
+
+use crate::{
+    data_type::DataField,
+    error::{Error, Result},
+    schema::Schema,
+};
+
+use super::{
+    file::{FileOpener, FileStream, KIND, SEQUENCE, Wanted},
+    section::{OrderedFile, SortedRun},
+};
+
+/// Where a row of a merge came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RowSource {
+    /// Place of the file among those that the sections were made of.
+    pub(crate) file: usize,
+    /// Level of the file.
+    pub(crate) level: i32,
+}
+
+/// What is read of the files of a merge, and how their rows are compared.
+pub(super) struct Layout {
+    wanted: Wanted,
+    /// Columns that are handed on; behind them those of the key, then those of `sequence.field`.
+    values: usize,
+    keys: usize,
+    key_converter: RowConverter,
+    /// For tables with `sequence.field`.
+    sequence_converter: Option<RowConverter>,
+    batch_rows: usize,
+}
+
+impl Layout {
+    pub(super) fn new(
+        schema: &Schema,
+        columns: &[DataField],
+        keys: &[DataField],
+        batch_rows: usize,
+    ) -> Result<Self> {
+        let sequence = sequence_fields(schema)?;
+        // Key columns once more: they may not be among those handed on.
+        let all = columns.iter().chain(keys).chain(&sequence.fields);
+        let converter = |fields: &[DataField], options: SortOptions| {
+            let fields = fields
+                .iter()
+                .map(|field| SortField::new_with_options(field.data_type.arrow(), options))
+                .collect();
+            RowConverter::new(fields)
+        };
+        let sequence_converter = match sequence.fields.as_slice() {
+            [] => None,
+            fields => Some(converter(fields, sequence.options)?),
+        };
+        Ok(Self {
+            wanted: Wanted::new(all.cloned().collect(), &[SEQUENCE, KIND]),
+            values: columns.len(),
+            keys: keys.len(),
+            key_converter: converter(keys, SortOptions::default())?,
+            sequence_converter,
+            batch_rows,
+        })
+    }
+}
+
+/// The columns of option `sequence.field` and their order.
+struct SequenceFields {
+    fields: Vec<DataField>,
+    options: SortOptions,
+}
+
+/// Source: `CoreOptions.sequenceField`, `UserDefinedSeqComparator`: NULL is older than every value,
+/// whatever the order.
+fn sequence_fields(schema: &Schema) -> Result<SequenceFields> {
+    let option = |name: &str| schema.options.get(name).map(|text| text.trim());
+    let names = option("sequence.field").unwrap_or_default();
+    let fields = names
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .map(|name| {
+            let found = schema.field(name).map(|(_, field)| field.clone());
+            found.ok_or_else(|| {
+                Error::Unsupported(format!(
+                    "option sequence.field = {names}: there is no column '{name}'"
+                ))
+            })
+        })
+        .collect::<Result<_>>()?;
+    let descending = option("sequence.field.sort-order")
+        .is_some_and(|order| order.eq_ignore_ascii_case("descending"));
+    Ok(SequenceFields {
+        fields,
+        options: SortOptions {
+            descending,
+            nulls_first: true,
+        },
+    })
+}
+
+/// The columns of a batch that are handed on, then sequence numbers and kinds.
+#[derive(Debug, Clone)]
+pub(super) struct OpenBatch {
+    pub(super) columns: Vec<ArrayRef>,
+    pub(super) source: RowSource,
+}
+
+/// A sorted run and its open batch.
+pub(super) struct Run {
+    files: SortedRun,
+    stream: Option<FileStream>,
+    /// Of the open file; its name is for errors.
+    source: RowSource,
+    file_name: String,
+    keys: Option<Rows>,
+    orders: Option<Rows>,
+    sequences: Int64Array,
+    kinds: Int8Array,
+    /// The greatest key of the batch before, of the same file or not.
+    last_key: Option<Vec<u8>>,
+    /// Which of the merge's batches is open.
+    pub(super) batch: usize,
+    /// Row of the open batch.
+    pub(super) at: usize,
+}
+
+impl Run {
+    pub(super) fn new(files: SortedRun) -> Self {
+        Self {
+            files,
+            stream: None,
+            source: RowSource { file: 0, level: 0 },
+            file_name: String::new(),
+            keys: None,
+            orders: None,
+            sequences: Int64Array::from(Vec::<i64>::new()),
+            kinds: Int8Array::from(Vec::<i8>::new()),
+            last_key: None,
+            batch: 0,
+            at: 0,
+        }
+    }
+
+    pub(super) fn key(&self) -> &[u8] {
+        match &self.keys {
+            Some(rows) if self.at < rows.num_rows() => rows.row(self.at).data(),
+            _ => &[],
+        }
+    }
+
+    /// Value of `sequence.field`, comparable.
+    fn order(&self) -> &[u8] {
+        match &self.orders {
+            Some(rows) if self.at < rows.num_rows() => rows.row(self.at).data(),
+            _ => &[],
+        }
+    }
+
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the heap holds only runs whose `at` is within the open batch"
+    )]
+    pub(super) fn sequence(&self) -> i64 {
+        self.sequences.values()[self.at]
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "as in `sequence`")]
+    pub(super) fn kind(&self) -> i8 {
+        self.kinds.values()[self.at]
+    }
+
+    /// Of two rows of one key, which is older: by `sequence.field`, then by sequence number, then
+    /// by place in the manifest.
+    pub(super) fn compare_age(&self, other: &Self) -> Ordering {
+        self.order()
+            .cmp(other.order())
+            .then_with(|| self.sequence().cmp(&other.sequence()))
+            .then_with(|| self.source.file.cmp(&other.source.file))
+    }
+
+    /// Goes to the next row; false when the open batch has none.
+    pub(super) fn step(&mut self) -> bool {
+        self.at += 1;
+        self.at < self.sequences.len()
+    }
+
+    /// Opens the next batch that has rows; `None` when there is no more. The caller puts it among
+    /// its batches and sets `batch`.
+    pub(super) async fn load(
+        &mut self,
+        layout: &Layout,
+        opener: &FileOpener,
+    ) -> Result<Option<OpenBatch>> {
+        loop {
+            let batch = match &mut self.stream {
+                Some(stream) => stream.try_next().await?,
+                None => match self.files.pop_front() {
+                    None => return Ok(None),
+                    Some(OrderedFile { order, meta }) => {
+                        let stream = opener.open(&meta, &layout.wanted, layout.batch_rows);
+                        self.stream = Some(stream.await?);
+                        self.source = RowSource {
+                            file: order,
+                            level: meta.level,
+                        };
+                        self.file_name = meta.file_name;
+                        continue;
+                    }
+                },
+            };
+            match batch {
+                None => self.stream = None,
+                Some(batch) if batch.num_rows() == 0 => {}
+                Some(batch) => return self.take(layout, &batch).map(Some),
+            }
+        }
+    }
+
+    fn take(&mut self, layout: &Layout, batch: &RecordBatch) -> Result<OpenBatch> {
+        let all = batch.columns();
+        let behind_keys = layout.values + layout.keys;
+        let hidden = all.len().saturating_sub(2);
+        let some = |range: std::ops::Range<usize>| all.get(range).unwrap_or_default();
+        let keys = layout
+            .key_converter
+            .convert_columns(some(layout.values..behind_keys))?;
+        self.check_order(&keys)?;
+        self.orders = match &layout.sequence_converter {
+            Some(converter) => Some(converter.convert_columns(some(behind_keys..hidden))?),
+            None => None,
+        };
+        self.keys = Some(keys);
+        self.sequences = batch.column(hidden).as_primitive::<Int64Type>().clone();
+        self.kinds = batch.column(hidden + 1).as_primitive::<Int8Type>().clone();
+        self.at = 0;
+        let mut columns = some(0..layout.values).to_vec();
+        columns.push(Arc::new(self.sequences.clone()));
+        columns.push(Arc::new(self.kinds.clone()));
+        Ok(OpenBatch {
+            columns,
+            source: self.source,
+        })
+    }
+
+    /// Keys of a run ascend; a file that breaks that would silently lose rows here.
+    fn check_order(&mut self, keys: &Rows) -> Result<()> {
+        let first = keys.iter().next();
+        let behind = match (&self.last_key, first) {
+            (Some(last), Some(first)) => last.as_slice() < first.data(),
+            _ => true,
+        };
+        let ascending = keys
+            .iter()
+            .zip(keys.iter().skip(1))
+            .all(|(a, b)| a.data() < b.data());
+        if behind && ascending {
+            self.last_key = keys.iter().next_back().map(|key| key.data().to_vec());
+            return Ok(());
+        }
+        Err(Error::Corrupt {
+            path: self.file_name.clone(),
+            message: "its rows are not in the order of the key".into(),
+        })
+    }
+}

@@ -1,0 +1,291 @@
+//! Cases: one value of each dimension. Every pair of values that fit together occurs in some case.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+};
+
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+use crate::support::{
+    model::{Alter, Column, Definition, Merging},
+    value::Type,
+};
+
+const DIMENSIONS: [(&str, &[&str]); 9] = [
+    ("table", &["keyed", "dynamic", "append", "append-fixed"]),
+    ("partitions", &["none", "one", "two"]),
+    (
+        "engine",
+        &["deduplicate", "first-row", "partial-update", "aggregation"],
+    ),
+    ("changelog", &["none", "input", "lookup", "full-compaction"]),
+    ("vectors", &["off", "32", "64"]),
+    (
+        "history",
+        &["none", "added", "dropped", "renamed", "widened", "mixed"],
+    ),
+    ("key", &["bigint", "string", "composite", "exotic"]),
+    ("values", &["plain", "wide", "nested"]),
+    ("creator", &["java", "ours"]),
+];
+
+/// A place in the matrix; each number is a position in that dimension's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Case([usize; DIMENSIONS.len()]);
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, (name, values)) in DIMENSIONS.iter().enumerate() {
+            let blank = if at > 0 { " " } else { "" };
+            write!(f, "{blank}{name}={}", values[self.0[at]])?;
+        }
+        Ok(())
+    }
+}
+
+impl Case {
+    pub fn of(&self, dimension: &str) -> &'static str {
+        let find = |(name, _): &(&str, &[&str])| *name == dimension;
+        let at = DIMENSIONS.iter().position(find).unwrap();
+        DIMENSIONS[at].1[self.0[at]]
+    }
+
+    fn random(rng: &mut StdRng) -> Self {
+        loop {
+            let case = Self(std::array::from_fn(|at| {
+                rng.random_range(0..DIMENSIONS[at].1.len())
+            }));
+            if case.is_valid() {
+                return case;
+            }
+        }
+    }
+
+    pub fn has_key(&self) -> bool {
+        !self.of("table").starts_with("append")
+    }
+
+    /// What Java accepts.
+    fn is_valid(&self) -> bool {
+        let [engine, changelog, vectors] =
+            ["engine", "changelog", "vectors"].map(|name| self.of(name));
+        if !self.has_key() {
+            return engine == "deduplicate" && changelog == "none" && vectors == "off";
+        }
+        let first_row =
+            engine != "first-row" || vectors == "off" && ["none", "lookup"].contains(&changelog);
+        first_row && (vectors == "off" || changelog != "full-compaction")
+    }
+
+    /// New rows may be invisible until someone compacts.
+    pub fn is_lazy(&self) -> bool {
+        self.of("vectors") != "off" || self.of("engine") == "first-row"
+    }
+
+    pub fn takes_deletes(&self) -> bool {
+        self.has_key() && self.of("engine") == "deduplicate"
+    }
+
+    /// How rows of one key merge, where a map says it.
+    pub fn merging(&self) -> Option<Merging> {
+        match self.of("engine") {
+            _ if !self.has_key() => Some(Merging::Append),
+            "deduplicate" => Some(Merging::Deduplicate),
+            "first-row" => Some(Merging::FirstRow),
+            _ => None,
+        }
+    }
+
+    pub fn definition(&self) -> Definition {
+        let column = |name: &str, kind, nullable| Column {
+            name: name.to_owned(),
+            kind,
+            nullable,
+        };
+        let partitions: &[(&str, Type)] = match self.of("partitions") {
+            "one" => &[("p", Type::Text)],
+            "two" => &[("p", Type::Text), ("q", Type::Int)],
+            _ => &[],
+        };
+        let keys: &[(&str, Type)] = match self.of("key") {
+            "bigint" => &[("k", Type::BigInt)],
+            "string" => &[("k", Type::Text)],
+            "composite" => &[("k", Type::Int), ("l", Type::VarChar(20))],
+            _ => &[
+                ("k", Type::Date),
+                ("l", Type::Decimal(20, 2)),
+                ("m", Type::Timestamp(6)),
+            ],
+        };
+        let has_key = self.has_key();
+        let mut columns = vec![column("a", Type::Int, true)];
+        let fixed = partitions.iter().chain(keys);
+        columns.extend(
+            fixed
+                .clone()
+                .map(|(name, kind)| column(name, kind.clone(), !has_key)),
+        );
+        columns.push(column("s", Type::VarChar(10), true));
+        columns.push(column("d", Type::Decimal(10, 2), true));
+        columns.push(column("f", Type::Float, true));
+        let more = match self.of("values") {
+            "wide" => wide(),
+            "nested" => nested(),
+            _ => Vec::new(),
+        };
+        columns.extend(
+            (0..)
+                .zip(more)
+                .map(|(at, kind)| column(&format!("x{at}"), kind, true)),
+        );
+        let names = |fields: &[(&str, Type)]| -> Vec<String> {
+            fields.iter().map(|(name, _)| (*name).to_owned()).collect()
+        };
+        let primary_keys = match has_key {
+            true => [names(partitions), names(keys)].concat(),
+            false => Vec::new(),
+        };
+        Definition {
+            columns,
+            primary_keys,
+            partition_keys: names(partitions),
+            options: self.options(),
+        }
+    }
+
+    fn options(&self) -> BTreeMap<String, String> {
+        let mut options = BTreeMap::new();
+        let mut set = |name: &str, value: &str| {
+            options.insert(name.to_owned(), value.to_owned());
+        };
+        match self.of("table") {
+            "keyed" => set("bucket", "2"),
+            "dynamic" => {
+                set("bucket", "-1");
+                set("dynamic-bucket.target-row-num", "5");
+            }
+            "append-fixed" => {
+                set("bucket", "2");
+                set("bucket-key", "k");
+            }
+            _ => set("bucket", "-1"),
+        }
+        if self.has_key() {
+            set("merge-engine", self.of("engine"));
+            set("changelog-producer", self.of("changelog"));
+            // Compactions that are not full happen in a few commits too.
+            set("num-sorted-run.compaction-trigger", "3");
+        }
+        if self.of("vectors") != "off" {
+            set("deletion-vectors.enabled", "true");
+            set(
+                "deletion-vectors.bitmap64",
+                if self.of("vectors") == "64" {
+                    "true"
+                } else {
+                    "false"
+                },
+            );
+        }
+        if self.of("engine") == "aggregation" {
+            set("fields.a.aggregate-function", "sum");
+            set("fields.d.aggregate-function", "max");
+        }
+        options
+    }
+
+    /// The changes of the schema, one after the other.
+    pub fn history(&self) -> Vec<Alter> {
+        let added = Alter::Add("n".into(), Type::Text);
+        let dropped = Alter::Drop("f".into());
+        let renamed = Alter::Rename("s".into(), "t".into());
+        let widened = Alter::Widen("a".into(), Type::BigInt);
+        match self.of("history") {
+            "added" => vec![added, Alter::Add("n2".into(), Type::Timestamp(3))],
+            // A column of the same name is another column.
+            "dropped" => vec![dropped, Alter::Add("f".into(), Type::Float)],
+            "renamed" => vec![renamed],
+            "widened" => vec![
+                widened,
+                Alter::Widen("s".into(), Type::Text),
+                Alter::Widen("d".into(), Type::Decimal(18, 2)),
+                Alter::Widen("f".into(), Type::Double),
+            ],
+            "mixed" => vec![
+                added,
+                widened,
+                renamed,
+                dropped,
+                Alter::Rename("d".into(), "f".into()),
+            ],
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn wide() -> Vec<Type> {
+    vec![
+        Type::Boolean,
+        Type::TinyInt,
+        Type::SmallInt,
+        Type::BigInt,
+        Type::Double,
+        Type::Decimal(38, 6),
+        Type::Text,
+        Type::Bytes,
+        Type::Date,
+        Type::Time(3),
+        Type::Timestamp(0),
+        Type::Timestamp(6),
+        Type::Timestamp(9),
+        Type::TimestampLtz(3),
+        Type::TimestampLtz(6),
+        Type::Array(Box::new(Type::Int)),
+    ]
+}
+
+fn nested() -> Vec<Type> {
+    let row = Type::Row(vec![("x", Type::Int), ("y", Type::Decimal(10, 2))]);
+    vec![
+        Type::Array(Box::new(Type::Text)),
+        Type::Map(Box::new(Type::Text), Box::new(Type::Int)),
+        row.clone(),
+        Type::Array(Box::new(row)),
+    ]
+}
+
+/// Cases that hold every pair, then `more` random ones.
+pub fn cases(seed: u64, more: usize) -> Vec<Case> {
+    let rng = &mut StdRng::seed_from_u64(seed);
+    let pairs = |case: &Case| -> Vec<[usize; 4]> {
+        let mut pairs = Vec::new();
+        for one in 0..DIMENSIONS.len() {
+            for two in one + 1..DIMENSIONS.len() {
+                pairs.push([one, case.0[one], two, case.0[two]]);
+            }
+        }
+        pairs
+    };
+    let mut seen = HashSet::new();
+    let mut cases: Vec<Case> = Vec::new();
+    loop {
+        let fresh = |case: &Case| {
+            pairs(case)
+                .iter()
+                .filter(|pair| !seen.contains(*pair))
+                .count()
+        };
+        let best = (0..300)
+            .map(|_| Case::random(rng))
+            .max_by_key(fresh)
+            .unwrap();
+        if fresh(&best) == 0 {
+            break;
+        }
+        seen.extend(pairs(&best));
+        cases.push(best);
+    }
+    cases.extend((0..more).map(|_| Case::random(rng)));
+    cases
+}
