@@ -29,11 +29,11 @@ public final class Oracle {
         final List<String> words = new ArrayList<>();
         final Map<String, String> options = new HashMap<>();
         final Map<String, String> table = new HashMap<>();
+        final Map<String, String> store = new HashMap<>();
         /** Column and value of each --where. */
         final Map<String, String> where = new LinkedHashMap<>();
         /** The partition of --overwrite; empty for `*`, all of them. */
         Map<String, String> overwrite;
-        final Map<String, String> store = new HashMap<>();
         final BufferedReader in;
         final Sink<String> out;
 
