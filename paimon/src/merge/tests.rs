@@ -385,7 +385,10 @@ fn arrays_are_put_together_and_taken_apart() {
         Some(&[2, 9]),
         Some(&[]),
     ];
-    for (distinct, expected) in [("false", [1, 2, 2, 3].as_slice()), ("true", [1, 3].as_slice())] {
+    for (distinct, expected) in [
+        ("false", [1, 2, 2, 3].as_slice()),
+        ("true", [1, 3].as_slice()),
+    ] {
         let options = [
             ("merge-engine", "aggregation"),
             ("fields.v.aggregate-function", "collect"),
