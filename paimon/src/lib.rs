@@ -53,7 +53,8 @@ pub use alter::{ColumnPlace, SchemaChange};
 pub use bulk::BulkWriter;
 pub use catalog::{Catalog, Location, StoreOption, StoreOptions};
 pub use commit::{
-    CommitOutcome, CommitRequest, CompactOutcome, Expect, LiveFile, Scope, TableCommitter,
+    CommitOutcome, CommitRequest, CompactOutcome, Expect, LiveFile, Scope, SortedRuns,
+    TableCommitter,
 };
 pub use data_file_meta::{CommitMessage, CompactIncrement, DataFileMeta, SimpleStats};
 pub use data_type::{DataField, DataType, Element};

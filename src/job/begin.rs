@@ -8,7 +8,7 @@ use std::{
 
 use futures::{StreamExt, TryStreamExt, stream};
 use headwater_connectors::{Position, TableName, TableSchema};
-use headwater_paimon::Table;
+use headwater_paimon::{CommitKind, Table};
 
 use super::{Job, settings::Startup};
 use crate::{
@@ -246,6 +246,7 @@ async fn look_at_history(
     }
     if let Some(newest) = newest
         && newest.commit_user != record.commit_user
+        && newest.commit_kind != CommitKind::Compact
     {
         tracing::warn!(
             table = table.name(),

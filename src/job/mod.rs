@@ -10,6 +10,7 @@ pub mod settings;
 mod simulation;
 pub mod snapshot;
 pub mod status;
+pub mod upkeep;
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,6 +19,7 @@ use headwater_paimon::Catalog;
 pub use settings::{Settings, Startup};
 pub use status::Status;
 use tokio_util::sync::CancellationToken;
+use upkeep::Upkeep;
 
 use crate::{
     checkpoint::{Lease, StateStore, lease},
@@ -37,6 +39,8 @@ pub struct Job {
     pub committer: Committer,
     /// Where its progress stands.
     pub state: StateStore,
+    /// Compaction and expiry beside the rows.
+    pub upkeep: Upkeep,
     /// For people.
     pub status: Arc<Status>,
     /// Names this process in what it writes.
@@ -69,6 +73,7 @@ impl Job {
             committer: Committer::new(catalog.clone()),
             catalog,
             state,
+            upkeep: Upkeep::default(),
             status: Arc::new(Status::default()),
             instance: uuid::Uuid::new_v4().to_string(),
         })

@@ -130,6 +130,11 @@ impl Pipeline {
         self.start_tail(&mut tasks, items);
         self.mark_the_end(&mut tasks);
         self.start_rounds(&mut tasks);
+        let job = self.job.clone();
+        tasks.spawn(async move {
+            job.upkeep.run(&job).await;
+            ("upkeep", Ok(()))
+        });
         let interval = self.job.settings.interval;
         let mut ticks = interval_at(Instant::now() + interval, interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -470,6 +475,7 @@ async fn make_durable(
     let max_sequence = begin::finish(job, &record, &mut snapshots, PreparedCheck::Fresh).await?;
     job.source.confirm(&record.source.position).await?;
     job.state.prune(job.settings.retained).await?;
+    job.upkeep.after_commit(job, &record).await?;
     let files = record
         .commits
         .iter()

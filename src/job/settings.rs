@@ -76,6 +76,11 @@ impl Settings {
         self.memory_bytes / 4
     }
 
+    /// Bytes for compactions.
+    pub fn compaction_budget_bytes(&self) -> usize {
+        self.memory_bytes / 4
+    }
+
     /// Bytes for one snapshot worker's writer.
     pub fn lane_budget_bytes(&self) -> usize {
         (self.memory_bytes / 4 / self.concurrent_chunks.max(1)).max(1 << 20)

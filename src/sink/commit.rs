@@ -147,7 +147,7 @@ impl Committer {
             identifier: record.number,
             messages: commit.messages.clone(),
             watermark_ms: record.event_time_ms,
-            properties: properties(record),
+            properties: with_phase(properties(record), record, &commit.sink),
             expect,
         };
         if check == PreparedCheck::Recovered {
@@ -173,7 +173,7 @@ impl Committer {
         Ok((commit.sink.to_string(), committed))
     }
 
-    pub(super) async fn committer(&self, sink: &TableName) -> Result<Arc<Mutex<TableCommitter>>> {
+    pub(crate) async fn committer(&self, sink: &TableName) -> Result<Arc<Mutex<TableCommitter>>> {
         let name = sink.to_string();
         if let Some(known) = self.tables.lock().await.get(&name) {
             return Ok(known.clone());
@@ -251,4 +251,20 @@ fn properties(record: &Record) -> BTreeMap<String, String> {
             record.source.position.to_string(),
         ),
     ])
+}
+
+/// What every snapshot of a table says while rows of its source are still to be read: they will be
+/// older than what is there, so that no compaction may drop deletes or touch the top level.
+pub const SNAPSHOT_PHASE: &str = "headwater.snapshot-phase";
+
+fn with_phase(
+    mut properties: BTreeMap<String, String>,
+    record: &Record,
+    sink: &TableName,
+) -> BTreeMap<String, String> {
+    let state = record.tables.iter().find(|table| table.sink == *sink);
+    if state.is_some_and(|table| table.splits.iter().any(|split| !split.done)) {
+        properties.insert(SNAPSHOT_PHASE.to_owned(), "true".to_owned());
+    }
+    properties
 }

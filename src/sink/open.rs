@@ -58,6 +58,13 @@ impl SinkOptions {
         options
             .entry("bucket".to_owned())
             .or_insert_with(|| types::buckets_for(bytes).to_string());
+        if let Some(unfit) = types::unfit_options(&options).first() {
+            return Err(JobError::Definite(format!(
+                "table {}: the sink table {sink} cannot be made: {unfit}. Options are the job \
+                 file's table.properties.*",
+                source.name
+            )));
+        }
         Schema::create(
             source.columns.iter().map(types::lake_field).collect(),
             types::lake_key(source, partition_keys),

@@ -1,5 +1,7 @@
 //! From a source table to a sink table: types, keys, options, and whether an existing table fits.
 
+use std::collections::BTreeMap;
+
 use headwater_connectors::{Column, DataType as SourceType, TableSchema};
 use headwater_paimon::{DataField, DataType, Schema};
 
@@ -106,7 +108,46 @@ pub fn misfits(source: &TableSchema, sink: &Schema, partition_keys: &[String]) -
         ));
     }
     found.extend(sink.unsupported_options());
+    found.extend(unfit_options(&sink.options));
     found
+}
+
+/// Options under which the tables of a job would not equal their source. A chunk of the snapshot and
+/// the log beside it may bring the same change twice: only "the newest row of a key counts" is right
+/// for both.
+pub fn unfit_options(options: &BTreeMap<String, String>) -> Vec<String> {
+    const TWICE: &str = "a row may come both from the snapshot and from the log";
+    const ORDER: &str = "rows must count in the order of the log";
+    const DELETES: &str = "deleted rows would stay";
+    const FINE: [(&str, &[&str], &str); 8] = [
+        ("merge-engine", &["deduplicate"], TWICE),
+        (
+            "changelog-producer",
+            &["none", "lookup", "full-compaction"],
+            TWICE,
+        ),
+        ("sequence.field", &[], ORDER),
+        ("rowkind.field", &[], ORDER),
+        ("ignore-delete", &["false"], DELETES),
+        ("deduplicate.ignore-delete", &["false"], DELETES),
+        (
+            "deletion-vectors.enabled",
+            &["false"],
+            "rows of the snapshot may come behind newer ones of the log, which they would delete",
+        ),
+        (
+            "record-level.expire-time",
+            &[],
+            "rows that are at the source would go",
+        ),
+    ];
+    FINE.iter()
+        .filter_map(|(name, fine, why)| {
+            let value = options.get(*name)?.trim();
+            let fits = fine.iter().any(|fine| value.eq_ignore_ascii_case(fine));
+            (!fits).then(|| format!("option {name} = {value}: {why}"))
+        })
+        .collect()
 }
 
 /// The sink's key: the source's, and partition columns that are missing from it.

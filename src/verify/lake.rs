@@ -3,7 +3,7 @@
 use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream::BoxStream};
-use headwater_paimon::Catalog;
+use headwater_paimon::{Catalog, CommitKind};
 
 use crate::{
     checkpoint::TableState,
@@ -67,6 +67,8 @@ impl Lake for Catalog {
         let newest = table.latest_snapshot().await?;
         Ok(newest
             .filter(|newest| newest.id > snapshot && newest.commit_user != user)
+            // A compaction changes no row.
+            .filter(|newest| newest.commit_kind != CommitKind::Compact)
             .map(|newest| (newest.id, newest.commit_user)))
     }
 }

@@ -165,8 +165,6 @@ pub(super) struct Bucket {
 /// Opens a bucket; nothing is read or written.
 pub(super) fn open(bucket: &str, options: &StoreOptions) -> Result<Bucket> {
     let location = format!("s3://{bucket}");
-    // The client asks for the process's TLS provider; somebody may have chosen one already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = builder(bucket, &location, options)?;
     let build = |patience: Duration| {
         let store = builder.clone().with_retry(retry(patience)).build();
@@ -195,6 +193,8 @@ fn retry(patience: Duration) -> RetryConfig {
 }
 
 fn builder(bucket: &str, location: &str, options: &StoreOptions) -> Result<AmazonS3Builder> {
+    // The client asks for the process's TLS provider; somebody may have chosen one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let wrong = |message: &str| Error::Location {
         location: location.to_owned(),
         message: message.to_owned(),

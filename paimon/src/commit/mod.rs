@@ -117,6 +117,15 @@ pub enum CommitOutcome {
     Dropped,
 }
 
+/// Sorted runs of the bucket that has the most of them: what a read of a key opens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SortedRuns {
+    /// Files on level 0, each a run of its own, and levels above that hold any.
+    pub all: usize,
+    /// Files on level 0, of the bucket that has the most of those.
+    pub on_level_0: usize,
+}
+
 /// What became of the compactions of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompactOutcome {
@@ -198,6 +207,16 @@ impl TableCommitter {
     pub async fn max_sequence_number(&mut self) -> Result<Option<i64>> {
         self.view.advance(&self.table).await?;
         Ok(self.view.max_sequence_number)
+    }
+
+    /// How many sorted runs the fullest bucket has; brought up to date first. Costs a walk over the
+    /// buckets, no read of manifests.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn sorted_runs(&mut self) -> Result<SortedRuns> {
+        self.view.advance(&self.table).await?;
+        Ok(self.view.sorted_runs())
     }
 
     /// The snapshot of a former try of this request, `None` when there was none. Also finds tries

@@ -3,7 +3,7 @@
 //! only at the start and after a rollback.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     hash::{DefaultHasher, Hash, Hasher},
 };
 
@@ -15,6 +15,8 @@ use crate::{
     snapshot::PaimonSnapshot,
     table::Table,
 };
+
+use super::SortedRuns;
 
 /// Snapshots of others that are followed one by one; beyond, reading everything anew is cheaper.
 const DELTAS_MAX: i64 = 256;
@@ -158,6 +160,18 @@ impl View {
             .or_default()
             .entry(bucket)
             .or_default()
+    }
+
+    pub(super) fn sorted_runs(&self) -> SortedRuns {
+        let mut most = SortedRuns::default();
+        for bucket in self.buckets.values().flat_map(HashMap::values) {
+            let live = usize::try_from(bucket.files).unwrap_or(0);
+            let on_level_0 = live.saturating_sub(bucket.ranges.len());
+            let levels: HashSet<i32> = bucket.ranges.iter().map(|range| range.level).collect();
+            most.on_level_0 = most.on_level_0.max(on_level_0);
+            most.all = most.all.max(on_level_0 + levels.len());
+        }
+        most
     }
 
     pub(super) fn bucket(&self, partition: &[u8], bucket: i32) -> Option<&BucketView> {

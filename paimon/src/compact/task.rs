@@ -138,6 +138,11 @@ impl Compactor {
         &self.shared.table
     }
 
+    /// What it was made with.
+    pub fn settings(&self) -> CompactSettings {
+        self.shared.settings.clone()
+    }
+
     /// Compacts the newest snapshot: each bucket once, of the partitions that `wanted` says yes to
     /// (it is given a serialized BinaryRow with the arity prefix). What comes back is to be
     /// committed, or [discarded](Self::discard). A bucket from which nothing is to be taken gives no
@@ -203,8 +208,10 @@ impl Compactor {
                     break;
                 };
                 let shared = self.shared.clone();
-                running.push(tokio::spawn(async move {
-                    let done = shared.execute(&place, &job).await?;
+                // Merging and encoding would keep other tasks from their threads.
+                let runtime = tokio::runtime::Handle::current();
+                running.push(tokio::task::spawn_blocking(move || {
+                    let done = runtime.block_on(shared.execute(&place, &job))?;
                     Ok::<_, Error>(message(&place, total_buckets, done))
                 }));
             }
