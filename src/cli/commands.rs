@@ -182,7 +182,7 @@ pub(super) fn on_runtime(command: impl Future<Output = ExitCode>) -> ExitCode {
 
 /// Reads a job file and logs its warnings. A file that is wrong is told to the person who typed
 /// the command, with the lines that are meant, whatever the form of the logs.
-fn load(path: &Path) -> Result<JobFile, ExitCode> {
+pub(super) fn load(path: &Path) -> Result<JobFile, ExitCode> {
     match config::load(path) {
         Ok(job) => {
             for warning in &job.warnings {

@@ -85,6 +85,16 @@ pub enum Command {
                             headwater verify shop.yaml --timeout 30min --json")]
     Verify(VerifyArgs),
 
+    /// Compact tables that somebody else writes: all of a job, a warehouse, a database, or one.
+    ///
+    /// Once, or as a service with --every. Jobs compact their tables by themselves, unless the
+    /// table option write-only says otherwise.
+    #[command(
+        after_help = "Examples:\n  headwater compact shop.yaml --every 1min\n  \
+                            headwater compact /lake shop.orders --full"
+    )]
+    Compact(table::CompactArgs),
+
     /// Look at a Paimon table, or change it: any table of a warehouse, ours or not.
     #[command(subcommand, after_help = TABLE_EXAMPLES)]
     Table(table::TableCommand),
@@ -197,6 +207,7 @@ pub fn dispatch(cli: Cli) -> ExitCode {
         Command::Run(args) => commands::run(&args, screen),
         Command::Check(args) => commands::check(&args),
         Command::Verify(args) => commands::verify(&args),
+        Command::Compact(args) => table::compact(&args),
         Command::Table(command) => table::run(&command),
         Command::Completion { shell } => {
             let mut script = Vec::new();

@@ -1,16 +1,24 @@
 //! `headwater table`: its arguments, and the verb that each of them calls.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use headwater_paimon::{Location, StoreOptions};
+use tokio_util::sync::CancellationToken;
 use tracing::error;
 
-use super::{ExitCode, commands::on_runtime};
+use super::{
+    ExitCode,
+    commands::{load, on_runtime},
+    service,
+};
 use crate::{
     config,
     error::JobError,
-    table::{self, Answer, TableName, Warehouse},
+    table::{self, Answer, CompactRequest, TableName, Warehouse},
 };
 
 /// What to do with a table of a warehouse.
@@ -33,6 +41,95 @@ pub enum TableCommand {
     Tag(TagArgs),
     /// Make a former snapshot the newest one; what came after is deleted.
     Rollback(RollbackArgs),
+    /// Merge its files as its options call for, or all of them; as `headwater compact`.
+    Compact(TableCompactArgs),
+    /// List files that nothing refers to, such as those of a process that was killed; delete them
+    /// when asked to.
+    Orphan(OrphanArgs),
+    /// Walk everything: files exist, sizes, counts, statistics, order and levels are true.
+    Check(CheckArgs),
+}
+
+/// What `table compact` needs.
+#[derive(Debug, Clone, Args)]
+pub struct TableCompactArgs {
+    /// The table.
+    #[command(flatten)]
+    pub table: TableArgs,
+    /// How.
+    #[command(flatten)]
+    pub how: CompactHow,
+}
+
+/// How to compact.
+#[derive(Debug, Clone, Args)]
+pub struct CompactHow {
+    /// All files of each bucket into one sorted run of the top level.
+    #[arg(long)]
+    pub full: bool,
+    /// Only partitions whose folders begin so, such as d=2026-11-30/h=7.
+    #[arg(long, value_name = "K=V")]
+    pub partition: Option<String>,
+    /// Again and again, with this pause between, such as 1min; once when not said.
+    #[arg(long, value_name = "DURATION", value_parser = config::duration)]
+    pub every: Option<Duration>,
+    /// Memory for it, such as 256MB.
+    #[arg(long, value_name = "SIZE", default_value = "256MB", value_parser = config::size)]
+    pub memory: u64,
+    /// Buckets at the same time.
+    #[arg(long, value_name = "COUNT", default_value_t = 2)]
+    pub parallelism: usize,
+}
+
+/// What `headwater compact` needs.
+#[derive(Debug, Clone, Args)]
+pub struct CompactArgs {
+    /// A job file, for the tables that the job writes; or the folder or URL of a warehouse.
+    #[arg(value_name = "JOB.yaml|WAREHOUSE", value_hint = ValueHint::AnyPath)]
+    pub target: String,
+    /// Only this database, or this table of it.
+    #[arg(value_name = "DATABASE[.TABLE]")]
+    pub name: Option<String>,
+    /// Option of the warehouse's store, such as s3.endpoint=…; may stand several times.
+    #[arg(long = "conf", value_name = "KEY=VALUE", value_parser = pair)]
+    pub options: Vec<(String, String)>,
+    /// Print JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
+    /// How.
+    #[command(flatten)]
+    pub how: CompactHow,
+}
+
+/// What `orphan` needs.
+#[derive(Debug, Clone, Args)]
+pub struct OrphanArgs {
+    /// The table.
+    #[command(flatten)]
+    pub table: TableArgs,
+    /// Only files that are older than this: younger ones may belong to a commit under way.
+    #[arg(long, value_name = "DURATION", default_value = "1d", value_parser = config::duration)]
+    pub older_than: Duration,
+    /// Delete them; otherwise they are only listed.
+    #[arg(long)]
+    pub delete: bool,
+    /// Take also an age of less than an hour: only when nobody writes.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// What `check` needs.
+#[derive(Debug, Clone, Args)]
+pub struct CheckArgs {
+    /// The table.
+    #[command(flatten)]
+    pub table: TableArgs,
+    /// Only the newest snapshot, not all of them, tags and branches.
+    #[arg(long)]
+    pub newest: bool,
+    /// Only manifests and sizes; data files are not read.
+    #[arg(long)]
+    pub metadata: bool,
 }
 
 /// What `expire` needs. What is not said is as the table's options say.
@@ -237,13 +334,9 @@ fn pair(text: &str) -> Result<(String, String), String> {
 
 impl WarehouseArgs {
     fn place(&self) -> Warehouse {
-        let mut options = StoreOptions::new();
-        for (key, value) in &self.options {
-            options.insert(key, value);
-        }
         Warehouse {
             location: self.warehouse.clone(),
-            options,
+            options: store_options(&self.options),
         }
     }
 }
@@ -284,6 +377,25 @@ pub(super) fn run(command: &TableCommand) -> ExitCode {
                 let done = table::tag(&at.warehouse.place(), &at.table, &args.action).await;
                 tell(done, at.warehouse.json)
             }
+            TableCommand::Compact(args) => {
+                let at = &args.table;
+                let request = CompactRequest {
+                    database: Some(at.table.database().to_owned()),
+                    table: Some(at.table.table().to_owned()),
+                    ..request(&args.how)
+                };
+                compact_until_stopped(&at.warehouse.place(), &request, at.warehouse.json).await
+            }
+            TableCommand::Orphan(args) => {
+                let at = &args.table;
+                let found = table::orphan(&at.warehouse.place(), &at.table, args).await;
+                tell(found, at.warehouse.json)
+            }
+            TableCommand::Check(args) => {
+                let at = &args.table;
+                let found = table::check(&at.warehouse.place(), &at.table, args).await;
+                tell(found, at.warehouse.json)
+            }
             TableCommand::Rollback(args) => {
                 let at = &args.table;
                 let done = table::rollback(&at.warehouse.place(), &at.table, args).await;
@@ -291,6 +403,85 @@ pub(super) fn run(command: &TableCommand) -> ExitCode {
             }
         }
     })
+}
+
+fn request(how: &CompactHow) -> CompactRequest {
+    CompactRequest {
+        partition: how.partition.clone(),
+        full: how.full,
+        every: how.every,
+        memory_bytes: how.memory,
+        parallelism: how.parallelism.max(1),
+        ..CompactRequest::default()
+    }
+}
+
+/// `headwater compact`.
+pub(super) fn compact(args: &CompactArgs) -> ExitCode {
+    let mut request = request(&args.how);
+    if let Some(name) = &args.name {
+        let (database, table) = match name.split_once('.') {
+            Some((database, table)) => (database, Some(table.to_owned())),
+            None => (name.as_str(), None),
+        };
+        request.database = Some(database.to_owned());
+        request.table = table;
+    }
+    let is_job = [".yaml", ".yml"]
+        .iter()
+        .any(|end| args.target.ends_with(end));
+    let warehouse = if is_job {
+        let file = match load(Path::new(&args.target)) {
+            Ok(file) => file,
+            Err(code) => return code,
+        };
+        request.job = Some(file.name);
+        Warehouse {
+            location: file.sink.warehouse,
+            options: file.sink.store_options,
+        }
+    } else {
+        let location = match args.target.parse() {
+            Ok(location) => location,
+            Err(error) => {
+                eprintln!("{}: {error}", args.target);
+                return ExitCode::Usage;
+            }
+        };
+        Warehouse {
+            location,
+            options: store_options(&args.options),
+        }
+    };
+    on_runtime(async { compact_until_stopped(&warehouse, &request, args.json).await })
+}
+
+async fn compact_until_stopped(
+    warehouse: &Warehouse,
+    request: &CompactRequest,
+    json: bool,
+) -> ExitCode {
+    let stop = CancellationToken::new();
+    if request.every.is_some() {
+        if let Err(error) = service::stop_on_signals(stop.clone()) {
+            error!(%error, "cannot listen to signals");
+            return ExitCode::Definite;
+        }
+        service::tell_systemd();
+    }
+    let done = table::compact(warehouse, request, &stop).await;
+    match (request.every, done) {
+        (Some(_), Ok(_)) => ExitCode::Ok,
+        (_, done) => tell(done, json),
+    }
+}
+
+fn store_options(pairs: &[(String, String)]) -> StoreOptions {
+    let mut options = StoreOptions::new();
+    for (key, value) in pairs {
+        options.insert(key, value);
+    }
+    options
 }
 
 fn failed(error: &JobError) -> ExitCode {

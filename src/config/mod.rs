@@ -29,7 +29,7 @@ pub use job_file::{
     SchemaBehavior, SchemaChangeKind, SourceLimits, StartupMode, State, Warning,
 };
 pub use problem::{ConfigError, Mark, Problem};
-pub use value::duration;
+pub use value::{duration, size};
 
 use problem::SourceText;
 

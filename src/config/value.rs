@@ -70,7 +70,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// `64MB`, `64 mb`, `1g`; a bare number is bytes. In bytes.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
+pub fn size(text: &str) -> Result<u64, String> {
     let wrong = || "write a size such as `64MB` or `1GB`".to_owned();
     let (number, unit) = split(text).ok_or_else(wrong)?;
     let shift = match unit.as_str() {

@@ -12,7 +12,7 @@ pub mod types;
 
 use std::collections::HashMap;
 
-pub use commit::{CommitContext, Committer, PreparedCheck, TablesCommitted};
+pub use commit::{CommitContext, Committer, PreparedCheck, SNAPSHOT_PHASE, TablesCommitted};
 pub use flush::Flushing;
 use flush::{Flush, InFlight};
 use headwater_connectors::{ChangeBatch, RowKinds, TableName, change::SchemaChange};

@@ -2,6 +2,8 @@
 //! and gives an [`Answer`] that can be printed for people or as JSON. Whose tables they are does
 //! not matter. The format itself is the business of `headwater-paimon`.
 
+mod check;
+mod compact;
 mod condition;
 mod files;
 mod info;
@@ -21,6 +23,8 @@ use crate::{
 };
 
 pub use self::{
+    check::{check, orphan},
+    compact::{CompactRequest, compact},
     files::files,
     info::info,
     list::list,
@@ -42,6 +46,18 @@ pub struct Warehouse {
 pub struct TableName {
     database: String,
     table: String,
+}
+
+impl TableName {
+    /// The database.
+    pub fn database(&self) -> &str {
+        &self.database
+    }
+
+    /// The table's name in its database.
+    pub fn table(&self) -> &str {
+        &self.table
+    }
 }
 
 impl FromStr for TableName {
