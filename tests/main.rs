@@ -21,4 +21,5 @@ mod self_check;
 mod startup;
 mod support;
 mod types;
+mod upkeep;
 mod verify;

@@ -14,8 +14,8 @@ use std::{
 
 use headwater_connectors::TableName;
 use headwater_paimon::{
-    AutoTagger, CommitOutcome, CommitRequest, CompactOutcome, PartitionExpiry, Retention, Table,
-    TableOptions,
+    AutoTagger, CommitKind, CommitOutcome, CommitRequest, CompactOutcome, PartitionExpiry,
+    Retention, Table, TableOptions,
     compact::{CompactScope, CompactSettings, Compactor},
     table_options::ChangelogProducer,
 };
@@ -28,6 +28,11 @@ use crate::{checkpoint::Record, error::Result};
 const COMMITS_PER_EXPIRY: u32 = 10;
 /// … or time after which they are.
 const TIME_PER_EXPIRY: Duration = Duration::from_secs(60);
+/// In the commit users of upkeep.
+const USER_INFIX: &str = "-upkeep-";
+/// Snapshots that are looked at for another program's compactions, and how old these may be.
+const FOREIGN_SNAPSHOTS: i64 = 20;
+const FOREIGN_COMPACTION_AGE: Duration = Duration::from_secs(600);
 /// Tables whose compactors are remembered: they know when the last full compaction was.
 const COMPACTORS_MAX: usize = 1000;
 
@@ -174,7 +179,10 @@ impl Upkeep {
             || runs.all >= options.compaction.run_trigger
             || options.compaction.optimization_interval.is_some()
             || options.compacts_level_0_at_once() && runs.on_level_0 > 0;
-        if due {
+        if due
+            && (runs.all >= options.compaction.stop_trigger
+                || !self.is_compacted_by_others(job, &table).await?)
+        {
             self.compact(job, name, reading, scope, compactors).await?;
         }
         if self.sweep_is_due(name) {
@@ -249,10 +257,33 @@ impl Upkeep {
         Ok(())
     }
 
+    /// Another program has compacted the table lately: it is left to that one, as long as it keeps
+    /// up. Two compactors only make each other's work void.
+    async fn is_compacted_by_others(&self, job: &Job, table: &Table) -> Result<bool> {
+        let Some(latest) = table.latest_snapshot().await? else {
+            return Ok(false);
+        };
+        let ours = self.user(job);
+        let recent = latest.time_millis - millis(FOREIGN_COMPACTION_AGE);
+        for id in (latest.id - FOREIGN_SNAPSHOTS..=latest.id).rev() {
+            let Some(snapshot) = table.snapshot(id).await? else {
+                break;
+            };
+            if snapshot.time_millis < recent {
+                break;
+            }
+            if snapshot.commit_kind == CommitKind::Compact && snapshot.commit_user != ours {
+                // A former run of this job is no other program.
+                return Ok(!snapshot.commit_user.contains(USER_INFIX));
+            }
+        }
+        Ok(false)
+    }
+
     /// A user that only this process has: its numbers begin at 1.
     fn user(&self, job: &Job) -> String {
         format!(
-            "{}-{}-upkeep-{}",
+            "{}-{}{USER_INFIX}{}",
             job.settings.commit_user_prefix, job.settings.name, job.instance
         )
     }
@@ -360,4 +391,8 @@ impl Drop for Idle<'_> {
             state.running = None;
         });
     }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
