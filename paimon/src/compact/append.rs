@@ -6,7 +6,7 @@
 //! Source: `AppendCompactCoordinator`, `AppendCompactTask`, `BucketedAppendCompactManager` of
 //! `org.apache.paimon.append`.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use arrow_array::{Int8Array, Int64Array};
 use futures::TryStreamExt;
@@ -14,12 +14,18 @@ use futures::TryStreamExt;
 use crate::{
     data_file::{FileLayout, FilePurpose, KeyValueBatch, RollingWriter},
     data_file_meta::{CompactIncrement, DataFileMeta},
-    error::{Error, Result},
+    error::Result,
+    index_manifest::IndexFileMeta,
     read::{FileOpener, Wanted},
     table::Table,
 };
 
-use super::{options::CompactOptions, rewrite::BucketPlace, task::CompactScope};
+use super::{
+    options::CompactOptions,
+    rewrite::BucketPlace,
+    task::CompactScope,
+    vectors::{BucketVectors, deleted_rows},
+};
 
 /// What opening a file costs, as bytes: option `source.split.open-file-cost`.
 const OPEN_FILE_BYTES: u64 = 4 << 20;
@@ -36,7 +42,12 @@ pub(crate) struct AppendLimits {
     pub(crate) files_min: usize,
     pub(crate) open_file_bytes: u64,
     pub(crate) force_rewrite: bool,
+    /// Share of a file's rows that are deleted from which on it is rewritten.
+    pub(crate) delete_ratio: f64,
 }
+
+/// Rows of files that deletion vectors delete, if that is known.
+type Deleted<'a> = HashMap<&'a str, Option<i64>>;
 
 fn size(file: &DataFileMeta) -> u64 {
     u64::try_from(file.file_size).unwrap_or(0)
@@ -53,13 +64,30 @@ impl AppendLimits {
                 .and_then(|text| crate::table_options::memory_size(text))
                 .unwrap_or(OPEN_FILE_BYTES),
             force_rewrite: options.table.compaction.force_rewrite_all_files,
+            delete_ratio: options.table.compaction.delete_ratio_threshold,
+        }
+    }
+
+    /// Whether so many of a file's rows are deleted that it is worth a rewrite.
+    fn is_holed(&self, file: &DataFileMeta, deleted: &Deleted<'_>) -> bool {
+        match deleted.get(file.file_name.as_str()) {
+            None => false,
+            Some(None) => true,
+            Some(Some(rows)) => *rows as f64 > file.row_count as f64 * self.delete_ratio,
         }
     }
 
     /// Groups of small files to be put together, of a partition without buckets. `full` takes what
     /// is left as well.
-    pub(crate) fn pack(&self, files: &[DataFileMeta], full: bool) -> Vec<Vec<DataFileMeta>> {
-        let small = |file: &&DataFileMeta| self.force_rewrite || size(file) < self.small_bytes;
+    pub(crate) fn pack(
+        &self,
+        files: &[DataFileMeta],
+        deleted: &Deleted<'_>,
+        full: bool,
+    ) -> Vec<Vec<DataFileMeta>> {
+        let small = |file: &&DataFileMeta| {
+            self.force_rewrite || size(file) < self.small_bytes || self.is_holed(file, deleted)
+        };
         let mut files: Vec<DataFileMeta> = files.iter().filter(small).cloned().collect();
         files.sort_by_key(size);
         let mut groups = Vec::new();
@@ -74,8 +102,25 @@ impl AppendLimits {
             }
         }
         let least = if full { 2 } else { self.files_min.max(2) };
-        if group.len() >= least {
+        if group.len() >= least || group.iter().any(|file| self.is_holed(file, deleted)) {
             groups.push(group);
+        }
+        groups
+    }
+
+    /// Files of no group that are rewritten for themselves.
+    fn holed(
+        &self,
+        files: &[DataFileMeta],
+        deleted: &Deleted<'_>,
+        mut groups: Vec<Vec<DataFileMeta>>,
+    ) -> Vec<Vec<DataFileMeta>> {
+        let holed = files.iter().filter(|file| self.is_holed(file, deleted));
+        for file in holed {
+            let mut grouped = groups.iter().flatten();
+            if !grouped.any(|other| other.file_name == file.file_name) {
+                groups.push(vec![file.clone()]);
+            }
         }
         groups
     }
@@ -132,15 +177,7 @@ pub(crate) struct AppendRewriter {
 }
 
 impl AppendRewriter {
-    /// # Errors
-    /// [`Error::Unsupported`] for tables with deletion vectors.
     pub(crate) fn new(table: &Table, options: &CompactOptions) -> Result<Self> {
-        if options.table.deletion_vectors.enabled {
-            return Err(Error::Unsupported(format!(
-                "compacting append table {} with deletion vectors",
-                table.name()
-            )));
-        }
         Ok(Self {
             layout: FileLayout::new(table)?,
             limits: AppendLimits::new(table, options),
@@ -153,52 +190,79 @@ impl AppendRewriter {
         &self,
         scope: CompactScope,
         files: Vec<DataFileMeta>,
+        index: &[IndexFileMeta],
     ) -> Vec<Vec<DataFileMeta>> {
+        let deleted = deleted_rows(index);
         let full = scope == CompactScope::Full;
         if self.table.schema().buckets() < 0 {
-            return self.limits.pack(&files, full);
+            return self.limits.pack(&files, &deleted, full);
         }
         let mut files = files;
         files.sort_by_key(|file| file.min_sequence_number);
-        match full {
+        let groups = match full {
             true => self.limits.all(&files),
             false => self.limits.neighbours(&files),
-        }
+        };
+        self.limits.holed(&files, &deleted, groups)
     }
 
-    /// Rewrites groups of files. On an error nothing is left behind.
+    /// Rewrites groups of files, without the rows that deletion vectors delete. On an error nothing
+    /// is left behind.
     pub(crate) async fn compact(
         &self,
         place: &BucketPlace,
         groups: &[Vec<DataFileMeta>],
+        index: &[IndexFileMeta],
     ) -> Result<CompactIncrement> {
+        // Those without a vector of these files stay.
+        let touched = |file: &&IndexFileMeta| {
+            let of_file = deleted_rows(std::slice::from_ref(*file));
+            let mut files = groups.iter().flatten();
+            files.any(|file| of_file.contains_key(file.file_name.as_str()))
+        };
+        let index: Vec<IndexFileMeta> = index.iter().filter(touched).cloned().collect();
+        let mut vectors = BucketVectors::read(&self.table, &index).await?;
         let mut done = CompactIncrement::default();
-        for group in groups {
-            match self.rewrite(place, group).await {
-                Ok(files) => {
-                    done.before.extend(group.iter().cloned());
-                    done.after.extend(files);
-                }
-                Err(error) => {
-                    let folder = self.table.bucket_path(&place.partition, place.bucket)?;
-                    self.layout.delete(folder.as_ref(), &done.after).await;
-                    return Err(error);
-                }
-            }
+        let result = self.rewrite_all(place, groups, &mut vectors, &mut done);
+        if let Err(error) = result.await {
+            let folder = self.table.bucket_path(&place.partition, place.bucket)?;
+            self.layout.delete(folder.as_ref(), &done.after).await;
+            return Err(error);
         }
         Ok(done)
+    }
+
+    async fn rewrite_all(
+        &self,
+        place: &BucketPlace,
+        groups: &[Vec<DataFileMeta>],
+        vectors: &mut BucketVectors,
+        done: &mut CompactIncrement,
+    ) -> Result<()> {
+        let opener = FileOpener::new(self.table.clone(), place.partition.clone(), place.bucket)
+            .without_rows(vectors.before());
+        for group in groups {
+            let files = self.rewrite(place, &opener, group).await?;
+            done.after.extend(files);
+            done.before.extend(group.iter().cloned());
+            group
+                .iter()
+                .for_each(|file| vectors.forget(&file.file_name));
+        }
+        vectors.write(&self.table, done).await
     }
 
     async fn rewrite(
         &self,
         place: &BucketPlace,
+        opener: &FileOpener,
         files: &[DataFileMeta],
     ) -> Result<Vec<DataFileMeta>> {
         let folder = self.table.bucket_path(&place.partition, place.bucket)?;
         let target = self.limits.target_bytes;
         let mut writer = RollingWriter::new(&self.layout, folder.to_string(), 0, target)
             .with_purpose(FilePurpose::Compact);
-        match self.copy(place, files, &mut writer).await {
+        match self.copy(opener, files, &mut writer).await {
             Ok(()) => writer.finish().await,
             Err(error) => {
                 writer.abort().await;
@@ -209,11 +273,10 @@ impl AppendRewriter {
 
     async fn copy(
         &self,
-        place: &BucketPlace,
+        opener: &FileOpener,
         files: &[DataFileMeta],
         writer: &mut RollingWriter,
     ) -> Result<()> {
-        let opener = FileOpener::new(self.table.clone(), place.partition.clone(), place.bucket);
         let wanted = Wanted::new(self.table.schema().fields.clone(), &[]);
         // Numbers go on from the first file's.
         let mut sequence = files.first().map_or(0, |file| file.min_sequence_number);
@@ -247,6 +310,7 @@ mod tests {
             files_min: 3,
             open_file_bytes: 1,
             force_rewrite: false,
+            delete_ratio: 0.2,
         }
     }
 
@@ -268,12 +332,41 @@ mod tests {
     fn small_files_without_buckets_are_packed_by_size() {
         let limits = limits();
         let of = files(&[60, 90, 10, 60, 20, 60, 65]);
-        assert_eq!(sizes(&limits.pack(&of, false)), [vec![10, 20, 60, 60, 60]]);
+        assert_eq!(
+            sizes(&limits.pack(&of, &HashMap::new(), false)),
+            [vec![10, 20, 60, 60, 60]]
+        );
         let few = files(&[10, 90, 10]);
-        assert!(limits.pack(&few, false).is_empty());
-        assert_eq!(sizes(&limits.pack(&few, true)), [[10, 10]]);
-        assert!(limits.pack(&files(&[10]), true).is_empty());
-        assert_eq!(sizes(&limits.pack(&files(&[5, 6, 7]), false)), [[5, 6, 7]]);
+        assert!(limits.pack(&few, &HashMap::new(), false).is_empty());
+        assert_eq!(sizes(&limits.pack(&few, &HashMap::new(), true)), [[10, 10]]);
+        assert!(limits.pack(&files(&[10]), &HashMap::new(), true).is_empty());
+        assert_eq!(
+            sizes(&limits.pack(&files(&[5, 6, 7]), &HashMap::new(), false)),
+            [[5, 6, 7]]
+        );
+    }
+
+    #[test]
+    fn files_of_which_much_is_deleted_are_rewritten() {
+        let limits = limits();
+        let of: Vec<DataFileMeta> = files(&[90, 90, 90])
+            .into_iter()
+            .map(|file| DataFileMeta {
+                row_count: 10,
+                ..file
+            })
+            .collect();
+        let deleted = HashMap::from([("f0", Some(2)), ("f1", Some(3))]);
+        let names = |groups: Vec<Vec<DataFileMeta>>| {
+            let files = groups.into_iter().flatten().map(|file| file.file_name);
+            files.collect::<Vec<_>>()
+        };
+        assert_eq!(names(limits.pack(&of, &deleted, false)), ["f1"]);
+        assert_eq!(names(limits.holed(&of, &deleted, Vec::new())), ["f1"]);
+        let grouped = vec![vec![of[1].clone(), of[2].clone()]];
+        assert_eq!(names(limits.holed(&of, &deleted, grouped)), ["f1", "f2"]);
+        let unknown = HashMap::from([("f2", None)]);
+        assert_eq!(names(limits.pack(&of, &unknown, true)), ["f2"]);
     }
 
     #[test]

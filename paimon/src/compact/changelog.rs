@@ -10,7 +10,7 @@ use crate::{
     data_file::KeyValueBatch,
     error::{Error, Result},
     merge::{Groups, MergeFunction},
-    read::KeyGroups,
+    read::{KeyGroups, RowSource},
     schema::Schema,
     table_options::ChangelogProducer,
 };
@@ -29,6 +29,8 @@ pub(crate) struct ChangeRows {
     pub(crate) rows: KeyValueBatch,
     /// Changes, by key.
     pub(crate) changes: KeyValueBatch,
+    /// Where rows above the output stand in whose place these are, for deletion vectors.
+    pub(crate) superseded: Vec<RowSource>,
 }
 
 /// Compares rows of a table, where updates that change nothing are left out.
@@ -206,6 +208,7 @@ impl FullChangelog {
         }
         Ok(ChangeRows {
             changes: changes.gather(&groups.rows, &rows)?,
+            superseded: Vec::new(),
             rows,
         })
     }

@@ -8,6 +8,9 @@
 //! Of the rows above level 0 only the one at the lowest level counts: it has the older ones merged
 //! into it already.
 //!
+//! With deletion vectors readers do not merge either: the rows above that were looked at are deleted
+//! by the vectors of their files.
+//!
 //! Source: `LookupMergeFunction`, `LookupChangelogMergeFunctionWrapper`,
 //! `FirstRowMergeFunctionWrapper`, `LookupMergeTreeCompactRewriter`.
 
@@ -39,6 +42,8 @@ pub(crate) struct LookupMerge {
     pub(crate) makes_changelog: bool,
     /// The newest row of a key is all that counts, so that a file may move up as it is.
     pub(crate) newest_is_all: bool,
+    /// Rows above the output are deleted by deletion vectors.
+    pub(crate) deletes_above: bool,
     comparison: Option<RowComparison>,
 }
 
@@ -63,6 +68,7 @@ impl LookupMerge {
             makes_changelog: table.changelog.producer == ChangelogProducer::Lookup,
             newest_is_all: table.merge.engine == MergeEngine::Deduplicate
                 && table.merge.sequence_fields.is_empty(),
+            deletes_above: table.deletion_vectors.enabled,
             comparison: RowComparison::new(schema, options)?,
         }))
     }
@@ -82,12 +88,17 @@ impl LookupMerge {
         let mut rows: Vec<u64> = Vec::with_capacity(groups.rows.rows());
         let mut ends = Vec::with_capacity(groups.ends.len());
         let mut picked = Vec::with_capacity(groups.ends.len());
+        let mut superseded = Vec::new();
         for range in all.ranges() {
             let key = match self.first_row {
-                true => self.pick_first(groups, range, output_level, &mut rows),
-                false => self.pick(groups, range, output_level, &mut rows),
+                true => self.pick_first(groups, range.clone(), output_level, &mut rows),
+                false => self.pick(groups, range.clone(), output_level, &mut rows),
             };
             if let Some(key) = key {
+                if self.deletes_above {
+                    let sources = groups.sources.get(range).unwrap_or_default().iter();
+                    superseded.extend(sources.filter(|row| row.level > output_level));
+                }
                 picked.push(key);
                 ends.push(rows.len());
             }
@@ -118,6 +129,7 @@ impl LookupMerge {
         }
         Ok(ChangeRows {
             changes: changes.gather(&groups.rows, &merged)?,
+            superseded,
             rows: merged,
         })
     }

@@ -11,5 +11,6 @@ mod options;
 mod pick;
 mod rewrite;
 mod task;
+mod vectors;
 
 pub use task::{BucketCompaction, CompactScope, CompactSettings, Compactor};

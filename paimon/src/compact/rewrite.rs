@@ -6,7 +6,7 @@
 //! Source: `MergeTreeCompactTask`, `MergeTreeCompactRewriter`, `FileRewriteCompactTask`,
 //! `ChangelogMergeTreeRewriter` of `org.apache.paimon.mergetree.compact`.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use arrow_array::BooleanArray;
 use arrow_array::cast::AsArray;
@@ -17,8 +17,9 @@ use crate::{
     data_file_meta::{CompactIncrement, DataFileMeta},
     data_type::{DataField, DataType},
     error::Result,
+    index_manifest::IndexFileMeta,
     merge::MergeFunction,
-    read::{FileOpener, OrderedFile, Section, SortedMerge, SortedRun, sections},
+    read::{FileOpener, OrderedFile, RowSource, Section, SortedMerge, SortedRun, sections},
     table::Table,
 };
 
@@ -26,6 +27,7 @@ use super::{
     changelog::{ChangeRows, FullChangelog},
     lookup::LookupMerge,
     options::CompactOptions,
+    vectors::BucketVectors,
 };
 
 /// What is to be compacted in a bucket.
@@ -42,6 +44,8 @@ pub(crate) struct Unit {
     pub(crate) file_by_file: bool,
     /// Files of the levels above the output.
     pub(crate) upper: Vec<DataFileMeta>,
+    /// The bucket's files of deletion vectors.
+    pub(crate) index: Vec<IndexFileMeta>,
 }
 
 /// Where a bucket is.
@@ -116,6 +120,7 @@ impl Rewriter {
         unit: &Unit,
     ) -> Result<CompactIncrement> {
         let mut work = Work {
+            vectors: BucketVectors::read(&self.table, &unit.index).await?,
             rewriter: self,
             folder: self
                 .table
@@ -155,11 +160,18 @@ struct Work<'a> {
     place: &'a BucketPlace,
     folder: String,
     unit: &'a Unit,
+    vectors: BucketVectors,
     done: CompactIncrement,
 }
 
 impl Work<'_> {
     async fn run(&mut self) -> Result<()> {
+        self.run_files().await?;
+        let done = &mut self.done;
+        self.vectors.write(&self.rewriter.table, done).await
+    }
+
+    async fn run_files(&mut self) -> Result<()> {
         if self.unit.file_by_file {
             for (order, file) in self.unit.files.iter().enumerate() {
                 self.rewrite(vec![alone(order, file.clone())]).await?;
@@ -199,7 +211,10 @@ impl Work<'_> {
         let unit = self.unit;
         let deletes = file.meta.delete_row_count.is_none_or(|count| count > 0);
         let at_top = unit.output_level == unit.top_level;
-        if self.rewriter.force_rewrite || at_top && deletes && unit.drop_deletes {
+        // With deletion vectors readers would take a delete above level 0 for a row.
+        let is_new = self.deletes_above() && file.meta.level == 0;
+        let drops = deletes && unit.drop_deletes && (at_top || is_new);
+        if self.rewriter.force_rewrite || drops {
             return self.rewrite(vec![alone(file.order, file.meta)]).await;
         }
         if file.meta.level == unit.output_level {
@@ -212,10 +227,10 @@ impl Work<'_> {
             }
             Style::Lookup(lookup) if file.meta.level == 0 => {
                 let section = alone(file.order, file.meta.clone());
-                if !at_top && !lookup.newest_is_all {
+                if !at_top && (!lookup.newest_is_all || self.may_be_older(&file.meta)) {
                     return self.rewrite(vec![section]).await;
                 }
-                if lookup.makes_changelog {
+                if lookup.makes_changelog || lookup.deletes_above && !at_top {
                     self.merge(vec![section], false).await?;
                 }
             }
@@ -228,6 +243,24 @@ impl Work<'_> {
         Ok(())
     }
 
+    fn deletes_above(&self) -> bool {
+        matches!(&self.rewriter.style, Style::Lookup(lookup) if lookup.deletes_above)
+    }
+
+    /// Whether rows of a file may be older than those above, which are to be deleted: a chunk of a
+    /// snapshot that had to stand on level 0.
+    fn may_be_older(&self, file: &DataFileMeta) -> bool {
+        let newest = self
+            .unit
+            .upper
+            .iter()
+            .map(|upper| upper.max_sequence_number);
+        self.deletes_above()
+            && newest
+                .max()
+                .is_some_and(|it| it >= file.min_sequence_number)
+    }
+
     async fn rewrite(&mut self, sections: Vec<Section>) -> Result<()> {
         let replaced: Vec<DataFileMeta> = sections
             .iter()
@@ -236,6 +269,9 @@ impl Work<'_> {
             .map(|file| file.meta.clone())
             .collect();
         self.merge(sections, true).await?;
+        for file in &replaced {
+            self.vectors.forget(&file.file_name);
+        }
         self.done.before.extend(replaced);
         Ok(())
     }
@@ -247,7 +283,8 @@ impl Work<'_> {
         let merged = self
             .merge_into(sections, &mut files, &mut changes, rewrite)
             .await;
-        if let Err(error) = merged {
+        let superseded = merged.and_then(|rows| self.vectors.delete(rows));
+        if let Err(error) = superseded {
             files.abort().await;
             changes.abort().await;
             return Err(error);
@@ -274,19 +311,22 @@ impl Work<'_> {
         .with_purpose(purpose)
     }
 
+    /// Returns the positions of rows above that are deleted now, by file.
     async fn merge_into(
         &self,
         sections: Vec<Section>,
         files: &mut RollingWriter,
         changes: &mut RollingWriter,
         rewrite: bool,
-    ) -> Result<()> {
+    ) -> Result<HashMap<String, Vec<i64>>> {
         let rewriter = self.rewriter;
         let opener = FileOpener::new(
             rewriter.table.clone(),
             self.place.partition.clone(),
             self.place.bucket,
-        );
+        )
+        .without_rows(self.vectors.before());
+        let mut deleted = HashMap::new();
         let columns = &rewriter.table.schema().fields;
         let keys = &rewriter.keys;
         let function = &rewriter.function;
@@ -306,7 +346,10 @@ impl Work<'_> {
                 }
                 continue;
             }
-            let mut merge = SortedMerge::open_groups(opener, section, columns, keys).await?;
+            let mut above = Above::new(&section, output_level);
+            let with_positions = self.deletes_above();
+            let merge = SortedMerge::open_groups(opener, section, columns, keys, with_positions);
+            let mut merge = merge.await?;
             while let Some(groups) = merge.next_groups().await? {
                 let function = function.as_ref();
                 let made = match &rewriter.style {
@@ -317,14 +360,21 @@ impl Work<'_> {
                 let ChangeRows {
                     rows,
                     changes: made,
+                    superseded,
                 } = made;
+                above.delete(&superseded);
                 changes.write(&made).await?;
                 if rewrite {
                     files.write(&self.kept(rows)?).await?;
                 }
             }
+            for (file, positions) in above.deleted.into_values() {
+                // A file may reach into several sections.
+                let of_file: &mut Vec<i64> = deleted.entry(file).or_default();
+                of_file.extend(positions);
+            }
         }
-        Ok(())
+        Ok(deleted)
     }
 
     /// Sections together with the files above that have rows of their keys, where older rows are
@@ -356,6 +406,32 @@ impl Work<'_> {
             return Ok(rows);
         }
         filter(&rows, |kind| !retracts(kind))
+    }
+}
+
+/// Rows of a section's files above the output that are to be deleted.
+struct Above {
+    /// By place of the file: its name, and positions.
+    deleted: HashMap<usize, (String, Vec<i64>)>,
+}
+
+impl Above {
+    fn new(section: &Section, output_level: i32) -> Self {
+        let files = section.iter().flatten();
+        let above = files.filter(|file| file.meta.level > output_level);
+        Self {
+            deleted: above
+                .map(|file| (file.order, (file.meta.file_name.clone(), Vec::new())))
+                .collect(),
+        }
+    }
+
+    fn delete(&mut self, rows: &[RowSource]) {
+        for row in rows {
+            if let Some((_, positions)) = self.deleted.get_mut(&row.file) {
+                positions.push(row.position);
+            }
+        }
     }
 }
 

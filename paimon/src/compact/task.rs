@@ -11,6 +11,7 @@ use crate::{
     commit::LiveFile,
     data_file_meta::{CommitMessage, CompactIncrement, DataFileMeta},
     error::{Error, Result},
+    index_manifest::{IndexFileMeta, IndexManifestEntry},
     table::Table,
 };
 
@@ -20,6 +21,7 @@ use super::{
     options::CompactOptions,
     pick::{Memory, Moment, Pick},
     rewrite::{BucketPlace, Rewriter, Unit, written},
+    vectors::{deleted_rows, of_bucket},
 };
 
 /// Memory that the files which a compaction writes take, about, bytes.
@@ -91,8 +93,8 @@ enum Files {
 #[derive(Debug)]
 enum Job {
     Keyed(Unit),
-    /// Groups of files, each in the order of its rows.
-    Append(Vec<Vec<DataFileMeta>>),
+    /// Groups of files, each in the order of its rows, and the bucket's files of deletion vectors.
+    Append(Vec<Vec<DataFileMeta>>, Vec<IndexFileMeta>),
 }
 
 impl Compactor {
@@ -112,9 +114,6 @@ impl Compactor {
             return refuse("whose rows wait for their buckets (bucket = -2)");
         }
         let options = CompactOptions::new(schema)?;
-        if options.table.deletion_vectors.enabled {
-            return refuse("whose rows above level 0 are deleted by deletion vectors");
-        }
         let files = match schema.primary_keys.is_empty() {
             true => Files::Append(AppendRewriter::new(&table, &options)?),
             false => Files::Keyed(Rewriter::new(&table, &options)?),
@@ -160,11 +159,12 @@ impl Compactor {
         };
         let mut files = self.shared.table.live_files(&snapshot).await?;
         files.retain(|file| wanted(&file.partition));
-        self.compact(scope, files).await
+        let index = self.shared.table.index_files(&snapshot).await?;
+        self.compact(scope, files, &index).await
     }
 
     /// As [`run`](Self::run), for files of a snapshot, whole buckets of them, in the order of the
-    /// manifest.
+    /// manifest, with the snapshot's [index files](Table::index_files).
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -172,14 +172,16 @@ impl Compactor {
         &mut self,
         scope: CompactScope,
         files: Vec<LiveFile>,
+        index: &[IndexManifestEntry],
     ) -> Result<Vec<CommitMessage>> {
         let mut jobs = Vec::new();
         for bucket in buckets(files) {
             let (place, total_buckets) = (bucket.place, bucket.total_buckets);
+            let index = of_bucket(index, &place.partition, place.bucket);
             let job = match &self.shared.files {
                 Files::Append(append) => {
-                    let groups = append.pick(scope, bucket.files);
-                    (!groups.is_empty()).then_some(Job::Append(groups))
+                    let groups = append.pick(scope, bucket.files, &index);
+                    (!groups.is_empty()).then_some(Job::Append(groups, index))
                 }
                 Files::Keyed(_) => {
                     let levels = self.shared.levels(bucket.files);
@@ -187,7 +189,8 @@ impl Compactor {
                         .memories
                         .entry(place.clone())
                         .or_insert_with(|| memory(&levels));
-                    self.shared.pick(scope, &levels, memory).map(Job::Keyed)
+                    let unit = self.shared.pick(scope, &levels, &index, memory);
+                    unit.map(Job::Keyed)
                 }
             };
             jobs.extend(job.map(|job| (place, total_buckets, job)));
@@ -240,18 +243,17 @@ impl Compactor {
     /// invisible.
     pub async fn discard(&self, messages: &[CommitMessage]) {
         for message in messages {
+            let compact = &message.compact;
             self.shared
-                .discard(
-                    &message.partition,
-                    message.bucket,
-                    written(&message.compact),
-                )
+                .discard(&message.partition, message.bucket, written(compact))
                 .await;
+            self.shared.discard_index(&compact.new_index_files).await;
         }
     }
 
     /// Compactions of one bucket beside the one that writes it. `partition` is a serialized
-    /// BinaryRow (with the arity prefix), `files` are those live, in the order of the manifest.
+    /// BinaryRow (with the arity prefix), `files` are those live, in the order of the manifest, and
+    /// `index` the bucket's files of deletion vectors.
     ///
     /// # Errors
     /// [`Error::Unsupported`] for append tables: their buckets are compacted by [`run`](Self::run).
@@ -261,6 +263,7 @@ impl Compactor {
         bucket: i32,
         total_buckets: i32,
         files: Vec<DataFileMeta>,
+        index: Vec<IndexFileMeta>,
     ) -> Result<BucketCompaction> {
         if matches!(self.shared.files, Files::Append(_)) {
             let name = self.table().name();
@@ -274,6 +277,7 @@ impl Compactor {
             total_buckets,
             memory: memory(&levels),
             levels,
+            index,
             running: None,
             done: CompactIncrement::default(),
             shared: self.shared.clone(),
@@ -292,7 +296,13 @@ impl Shared {
     }
 
     /// Decides, in this moment.
-    fn pick(&self, scope: CompactScope, levels: &Levels, memory: &mut Memory) -> Option<Unit> {
+    fn pick(
+        &self,
+        scope: CompactScope,
+        levels: &Levels,
+        index: &[IndexFileMeta],
+        memory: &mut Memory,
+    ) -> Option<Unit> {
         let keep_deletes = self.settings.keep_deletes;
         // With deletion vectors readers would take a delete above level 0 for a row.
         if keep_deletes && self.options.table.deletion_vectors.enabled {
@@ -306,6 +316,7 @@ impl Shared {
         runs.retain(|run| run.level <= top_level);
         let mut sizes = levels.sizes();
         sizes.retain(|run| run.level <= top_level);
+        let force_rewrite = self.options.table.compaction.force_rewrite_all_files;
         let mut file_by_file = false;
         let pick = match scope {
             CompactScope::Due => {
@@ -315,9 +326,7 @@ impl Shared {
             CompactScope::Full => {
                 let is_compact = matches!(sizes.as_slice(), [run] if run.level == top_level);
                 file_by_file = is_compact;
-                if sizes.is_empty()
-                    || is_compact && !self.options.table.compaction.force_rewrite_all_files
-                {
+                if sizes.is_empty() {
                     return None;
                 }
                 Pick {
@@ -326,10 +335,14 @@ impl Shared {
                 }
             }
         };
+        let deleted = deleted_rows(index);
         let files: Vec<DataFileMeta> = runs
             .iter()
             .take(pick.runs)
             .flat_map(|run| run.files)
+            .filter(|file| {
+                !file_by_file || force_rewrite || deleted.contains_key(file.file_name.as_str())
+            })
             .cloned()
             .collect();
         let moves_nothing =
@@ -351,6 +364,7 @@ impl Shared {
                 .filter(|file| file.level > pick.output_level)
                 .cloned()
                 .collect(),
+            index: index.to_vec(),
         })
     }
 
@@ -367,7 +381,9 @@ impl Shared {
         let started = std::time::Instant::now();
         let done = match (&self.files, job) {
             (Files::Keyed(rewriter), Job::Keyed(unit)) => rewriter.compact(place, unit).await?,
-            (Files::Append(append), Job::Append(groups)) => append.compact(place, groups).await?,
+            (Files::Append(append), Job::Append(groups, index)) => {
+                append.compact(place, groups, index).await?
+            }
             _ => {
                 return Err(Error::Internal(
                     "a compaction of another kind of table".into(),
@@ -403,11 +419,23 @@ impl Shared {
     }
 }
 
+impl Shared {
+    async fn discard_index(&self, files: &[IndexFileMeta]) {
+        for file in files {
+            let path = self.table.index_path(&file.file_name);
+            let deleted = crate::storage::delete(self.table.store().as_ref(), &path).await;
+            if let Err(error) = deleted {
+                tracing::warn!(file = file.file_name, %error, "cannot delete a compaction's file");
+            }
+        }
+    }
+}
+
 impl Job {
     fn files(&self) -> Box<dyn Iterator<Item = &DataFileMeta> + '_> {
         match self {
             Self::Keyed(unit) => Box::new(unit.files.iter()),
-            Self::Append(groups) => Box::new(groups.iter().flatten()),
+            Self::Append(groups, _) => Box::new(groups.iter().flatten()),
         }
     }
 
@@ -444,6 +472,8 @@ pub struct BucketCompaction {
     place: BucketPlace,
     total_buckets: i32,
     levels: Levels,
+    /// Files of deletion vectors, as they are after what is done.
+    index: Vec<IndexFileMeta>,
     memory: Memory,
     running: Option<JoinHandle<Result<CompactIncrement>>>,
     /// Not yet taken.
@@ -476,7 +506,9 @@ impl BucketCompaction {
     /// Begins a compaction if one is due and none is under way; true when one is under way.
     pub fn trigger(&mut self, scope: CompactScope) -> bool {
         if self.running.is_none()
-            && let Some(unit) = self.shared.pick(scope, &self.levels, &mut self.memory)
+            && let Some(unit) = self
+                .shared
+                .pick(scope, &self.levels, &self.index, &mut self.memory)
         {
             let shared = self.shared.clone();
             let place = self.place.clone();
@@ -499,9 +531,19 @@ impl BucketCompaction {
         self.running = None;
         let done = result.map_err(lost)??;
         self.levels.update(&done.before, done.after.clone());
+        if changes_index(&done) {
+            self.index = done.new_index_files.clone();
+        }
         let superfluous = absorb(&mut self.done, done);
         self.shared
-            .discard(&self.place.partition, self.place.bucket, superfluous.iter())
+            .discard(
+                &self.place.partition,
+                self.place.bucket,
+                superfluous.before.iter(),
+            )
+            .await;
+        self.shared
+            .discard_index(&superfluous.deleted_index_files)
             .await;
         Ok(())
     }
@@ -526,14 +568,16 @@ impl BucketCompaction {
         Some(message(&self.place, self.total_buckets, done))
     }
 
-    /// Goes on with other live files: after a commit that dropped what was taken, because another
+    /// Goes on with other live files and deletion vectors: after a commit that dropped what was taken, because another
     /// writer had changed the bucket. A compaction under way is thrown away, as is what is done.
-    pub async fn reset(&mut self, files: Vec<DataFileMeta>) {
+    pub async fn reset(&mut self, files: Vec<DataFileMeta>, index: Vec<IndexFileMeta>) {
         self.abort().await;
+        self.index = index;
         self.levels = self.shared.levels(files);
     }
 
-    /// Throws away a compaction under way, and what is done and not taken.
+    /// Throws away a compaction under way, and what is done and not taken. Another one needs a
+    /// [`reset`](Self::reset) first.
     pub async fn abort(&mut self) {
         // It is waited for: stopped in the middle it would leave files behind.
         if let Err(error) = self.wait().await {
@@ -543,12 +587,30 @@ impl BucketCompaction {
         self.shared
             .discard(&self.place.partition, self.place.bucket, written(&done))
             .await;
+        self.shared.discard_index(&done.new_index_files).await;
     }
 }
 
-/// Adds a later compaction to an earlier one. Returns files that the earlier one wrote and the
-/// later one replaced: nobody will ever see them.
-fn absorb(earlier: &mut CompactIncrement, later: CompactIncrement) -> Vec<DataFileMeta> {
+fn changes_index(done: &CompactIncrement) -> bool {
+    !done.new_index_files.is_empty() || !done.deleted_index_files.is_empty()
+}
+
+/// Adds a later compaction to an earlier one. Returns files (`before`, and index files) that the
+/// earlier one wrote and the later one replaced: nobody will ever see them.
+fn absorb(earlier: &mut CompactIncrement, later: CompactIncrement) -> CompactIncrement {
+    let mut unseen = CompactIncrement::default();
+    for file in later.deleted_index_files {
+        let name = &file.file_name;
+        let own = |new: &IndexFileMeta| &new.file_name == name;
+        match earlier.new_index_files.iter().position(own) {
+            Some(at) => {
+                earlier.new_index_files.remove(at);
+                unseen.deleted_index_files.push(file);
+            }
+            None => earlier.deleted_index_files.push(file),
+        }
+    }
+    earlier.new_index_files.extend(later.new_index_files);
     let mut superfluous = Vec::new();
     for file in later.before {
         let name = &file.file_name;
@@ -572,7 +634,8 @@ fn absorb(earlier: &mut CompactIncrement, later: CompactIncrement) -> Vec<DataFi
     }
     earlier.after.extend(later.after);
     earlier.changelog_files.extend(later.changelog_files);
-    superfluous
+    unseen.before = superfluous;
+    unseen
 }
 
 struct Bucket {

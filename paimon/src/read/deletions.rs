@@ -4,12 +4,12 @@
 
 use std::{collections::HashMap, ops::Range};
 
+use arrow_array::Int64Array;
 use object_store::ObjectStoreExt;
-use parquet::arrow::arrow_reader::RowSelection;
-use roaring::{RoaringBitmap, RoaringTreemap};
 
 use crate::{
     error::{Error, Result},
+    index::DeletionVector,
     index_manifest::{self, DELETION_VECTORS_INDEX},
     storage,
     table::Table,
@@ -68,9 +68,9 @@ impl Table {
         Ok(())
     }
 
-    /// The positions that a vector deletes, ascending.
-    pub(super) async fn deleted_rows(&self, file: &DeletionFile) -> Result<Vec<u64>> {
-        let path = self.path().clone().join("index").join(&*file.index_file);
+    /// The vector that stands in a place; reads no more than that.
+    pub(super) async fn deleted_rows(&self, file: &DeletionFile) -> Result<DeletionVector> {
+        let path = self.index_path(&file.index_file);
         let damaged = |message: String| Error::Corrupt {
             path: path.to_string(),
             message: format!("deletion vector at byte {}: {message}", file.offset),
@@ -80,68 +80,38 @@ impl Table {
             return Err(damaged(format!("a length of {} bytes", file.length)));
         };
         // The size in front and the checksum behind are part of the length or not.
-        let range = offset..offset + length + (SIZE_BYTES + CHECKSUM_BYTES) as u64;
+        let range = offset..offset + length + FRAME_BYTES;
         let bytes = self.store().get_range(&path, range).await;
         let bytes = bytes.map_err(|error| Error::store("cannot read", &path, error))?;
-        let rows = positions(&bytes).map_err(damaged)?;
+        let vector = DeletionVector::decode(&bytes, file.length).map_err(damaged)?;
         match file.cardinality {
-            Some(count) if usize::try_from(count) != Ok(rows.len()) => Err(damaged(format!(
-                "it deletes {} rows, and the index manifest says {count}",
-                rows.len()
-            ))),
-            _ => Ok(rows),
+            Some(count) if u64::try_from(count) != Ok(vector.cardinality()) => {
+                Err(damaged(format!(
+                    "it deletes {} rows, and the index manifest says {count}",
+                    vector.cardinality()
+                )))
+            }
+            _ => Ok(vector),
         }
     }
 }
 
-/// Bytes of the size in front of a vector.
-const SIZE_BYTES: usize = 4;
-/// Bytes of the checksum behind a vector.
-const CHECKSUM_BYTES: usize = 4;
-/// Bytes of the number that says what kind of vector it is.
-const MAGIC_BYTES: usize = 4;
-/// 32-bit vectors, big endian.
-const MAGIC_32: u32 = 1_581_511_376;
-/// 64-bit vectors, little endian.
-const MAGIC_64: u32 = 1_681_511_377;
+/// Bytes of the size in front of a vector and of the checksum behind it.
+const FRAME_BYTES: u64 = 8;
 
-/// The positions of a vector, from its size on; the error says what is wrong.
-fn positions(bytes: &[u8]) -> Result<Vec<u64>, String> {
-    let word = |at: usize| bytes.get(at..).and_then(<[u8]>::first_chunk::<4>);
-    let (Some(size), Some(magic)) = (word(0), word(SIZE_BYTES)) else {
-        return Err("it is cut off".into());
-    };
-    let end = usize::try_from(u32::from_be_bytes(*size)).unwrap_or(usize::MAX);
-    let end = end.saturating_add(SIZE_BYTES);
-    let bitmap = bytes.get(SIZE_BYTES + MAGIC_BYTES..end);
-    let (Some(bitmap), Some(checksum)) = (bitmap, word(end)) else {
-        return Err("it is cut off".into());
-    };
-    let checked = bytes.get(SIZE_BYTES..end).unwrap_or_default();
-    if crc32fast::hash(checked) != u32::from_be_bytes(*checksum) {
-        return Err("its checksum is wrong".into());
-    }
-    if u32::from_be_bytes(*magic) == MAGIC_32 {
-        let rows = RoaringBitmap::deserialize_from(bitmap).map_err(|error| error.to_string())?;
-        Ok(rows.iter().map(u64::from).collect())
-    } else if u32::from_le_bytes(*magic) == MAGIC_64 {
-        let rows = RoaringTreemap::deserialize_from(bitmap).map_err(|error| error.to_string())?;
-        Ok(rows.iter().collect())
-    } else {
-        Err(format!("of an unknown kind: {magic:?}"))
-    }
-}
-
-/// The rows of a file that are left: those of `groups` (ascending) that are not `deleted`
-/// (ascending).
-pub(super) fn selection(groups: &[Range<u64>], deleted: &[u64], rows: u64) -> RowSelection {
-    let mut kept: Vec<Range<usize>> = Vec::new();
+/// The rows of a file that are left: those of `groups` (ascending) that a vector does not delete.
+/// Takes a few bytes for each that is deleted.
+pub(super) fn left(groups: &[Range<u64>], deleted: Option<&DeletionVector>) -> Vec<Range<usize>> {
+    let mut left: Vec<Range<usize>> = Vec::with_capacity(groups.len());
     let mut push = |range: Range<u64>| {
         if !range.is_empty() {
-            kept.push(range.start as usize..range.end as usize);
+            left.push(range.start as usize..range.end as usize);
         }
     };
-    let mut deleted = deleted.iter().copied().peekable();
+    let mut deleted = deleted
+        .into_iter()
+        .flat_map(|vector| vector.positions())
+        .peekable();
     for group in groups {
         let mut start = group.start;
         while let Some(row) = deleted.next_if(|row| *row < group.end) {
@@ -152,42 +122,71 @@ pub(super) fn selection(groups: &[Range<u64>], deleted: &[u64], rows: u64) -> Ro
         }
         push(start..group.end);
     }
-    RowSelection::from_consecutive_ranges(kept.into_iter(), rows as usize)
+    left
+}
+
+/// Positions of the rows that are left, handed out in pieces.
+#[derive(Debug)]
+pub(super) struct Positions {
+    left: std::vec::IntoIter<Range<usize>>,
+    open: Range<usize>,
+}
+
+impl Positions {
+    pub(super) fn new(left: Vec<Range<usize>>) -> Self {
+        Self {
+            left: left.into_iter(),
+            open: 0..0,
+        }
+    }
+
+    /// The next ones; fewer when there are no more.
+    pub(super) fn take(&mut self, count: usize) -> Int64Array {
+        let mut positions = Vec::with_capacity(count);
+        while positions.len() < count {
+            let end = self
+                .open
+                .end
+                .min(self.open.start + (count - positions.len()));
+            positions.extend((self.open.start..end).map(|row| row as i64));
+            self.open.start = end;
+            if self.open.is_empty() {
+                match self.left.next() {
+                    Some(next) => self.open = next,
+                    None => break,
+                }
+            }
+        }
+        positions.into()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn damaged_vectors_are_errors() {
-        let mut bitmap = Vec::new();
-        RoaringBitmap::from_iter([1, 5, 70_000])
-            .serialize_into(&mut bitmap)
-            .unwrap();
-        let mut vector = (bitmap.len() as u32 + 4).to_be_bytes().to_vec();
-        vector.extend(MAGIC_32.to_be_bytes());
-        vector.extend(bitmap);
-        vector.extend(crc32fast::hash(&vector[4..]).to_be_bytes());
-        assert_eq!(positions(&vector).unwrap(), [1, 5, 70_000]);
-        for cut in 0..vector.len() {
-            assert!(positions(&vector[..cut]).is_err(), "cut at {cut}");
-        }
-        vector[20] ^= 1;
-        assert!(positions(&vector).unwrap_err().contains("checksum"));
-    }
+    use crate::index::deletion_vector::Width;
 
     #[test]
     fn what_is_deleted_or_in_no_group_is_left_out() {
         let rows = |groups: &[(u64, u64)], deleted: &[u64]| {
             let groups: Vec<_> = groups.iter().map(|(start, end)| *start..*end).collect();
-            let mut at = 0;
-            let mut rows = Vec::new();
-            for selector in selection(&groups, deleted, 10).iter() {
-                if !selector.skip {
-                    rows.extend(at..at + selector.row_count);
+            let mut vector = DeletionVector::new(Width::Bits32);
+            for row in deleted {
+                vector.insert(*row).unwrap();
+            }
+            let left = left(&groups, Some(&vector));
+            let rows: Vec<usize> = left.iter().cloned().flatten().collect();
+            for piece in [1, 2, 3, 100] {
+                let mut positions = Positions::new(left.clone());
+                let mut taken = Vec::new();
+                loop {
+                    let piece = positions.take(piece);
+                    if piece.is_empty() {
+                        break;
+                    }
+                    taken.extend(piece.values().iter().map(|row| *row as usize));
                 }
-                at += selector.row_count;
+                assert_eq!(taken, rows);
             }
             rows
         };

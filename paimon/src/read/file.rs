@@ -6,14 +6,15 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{Field, Schema as ArrowSchema, SchemaRef};
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture, stream::BoxStream};
 use object_store::{ObjectStore, ObjectStoreExt, path::Path};
 use parquet::{
     arrow::{
-        ParquetRecordBatchStreamBuilder, ProjectionMask, arrow_reader::ArrowReaderOptions,
+        ParquetRecordBatchStreamBuilder, ProjectionMask,
+        arrow_reader::{ArrowReaderOptions, RowSelection},
         async_reader::AsyncFileReader,
     },
     errors::ParquetError,
@@ -24,6 +25,7 @@ use crate::{
     data_file_meta::DataFileMeta,
     data_type::DataField,
     error::{Error, Result},
+    index::deletion_vector::{DeletionVector, DeletionVectors},
     schema::Schema,
     table::Table,
 };
@@ -32,7 +34,7 @@ use super::{
     bind::{Origin, bind},
     bucket::Deletions,
     cast::Cast,
-    deletions::selection,
+    deletions::{Positions, left},
     predicate::Bound,
     prune,
 };
@@ -41,6 +43,9 @@ use super::{
 pub(crate) const SEQUENCE: &str = "_SEQUENCE_NUMBER";
 /// Name of the column with each row's kind: 0 insert, 1 update before, 2 update after, 3 delete.
 pub(crate) const KIND: &str = "_VALUE_KIND";
+/// Name of the column with each row's position in its file, which stands in no file: that of the
+/// first row is 0, and rows that are not read count too.
+pub(crate) const POSITION: &str = "_POSITION";
 
 /// Batches of one file.
 pub(crate) type FileStream = BoxStream<'static, Result<RecordBatch>>;
@@ -53,9 +58,16 @@ pub(crate) struct FileOpener {
     bucket: i32,
     /// Schemas of files, by id.
     schemas: Arc<Mutex<HashMap<i64, Arc<Schema>>>>,
-    /// Deletion vectors, by file name.
-    deletions: Arc<Deletions>,
+    deletions: Deleted,
     prune: Option<Prune>,
+}
+
+/// Deletion vectors, by file name.
+#[derive(Debug, Clone)]
+enum Deleted {
+    /// Where they stand.
+    Located(Arc<Deletions>),
+    Loaded(Arc<DeletionVectors>),
 }
 
 /// Leaves out row groups that cannot match.
@@ -75,7 +87,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// These fields, then these of [`SEQUENCE`] and [`KIND`].
+    /// These fields, then these of [`SEQUENCE`], [`KIND`] and [`POSITION`].
     pub(crate) fn new(fields: Vec<DataField>, system: &'static [&'static str]) -> Self {
         let plain = fields
             .iter()
@@ -130,14 +142,20 @@ impl FileOpener {
             partition,
             bucket,
             schemas: Arc::default(),
-            deletions: Arc::default(),
+            deletions: Deleted::Located(Arc::default()),
             prune: None,
         }
     }
 
     /// Leaves out rows that these deletion vectors delete.
     pub(super) fn without(mut self, deletions: Deletions) -> Self {
-        self.deletions = Arc::new(deletions);
+        self.deletions = Deleted::Located(Arc::new(deletions));
+        self
+    }
+
+    /// Leaves out rows that these deletion vectors delete.
+    pub(crate) fn without_rows(mut self, vectors: Arc<DeletionVectors>) -> Self {
+        self.deletions = Deleted::Loaded(vectors);
         self
     }
 
@@ -198,7 +216,9 @@ impl FileOpener {
         let origins = wanted.origins(&schema, |name| names.contains_key(name))?;
         let mut indexes = Vec::new();
         for origin in &origins {
-            if let Origin::File(name, _) = origin {
+            if let Origin::File(name, _) = origin
+                && name != POSITION
+            {
                 indexes.push(*names.get(name).ok_or_else(|| Error::Corrupt {
                     path: at.clone(),
                     message: format!("column {name} is missing"),
@@ -206,12 +226,24 @@ impl FileOpener {
             }
         }
         let mask = ProjectionMask::roots(builder.parquet_schema(), indexes);
-        let deleted = match self.deletions.get(&meta.file_name) {
-            Some(file) => self.table.deleted_rows(file).await?,
-            None => Vec::new(),
+        let read;
+        let deleted = match &self.deletions {
+            Deleted::Loaded(vectors) => vectors.get(&meta.file_name),
+            Deleted::Located(files) => match files.get(&meta.file_name) {
+                Some(file) => {
+                    read = self.table.deleted_rows(file).await?;
+                    Some(&read)
+                }
+                None => None,
+            },
         };
-        let stream = self
-            .select(builder, &schema, &deleted)
+        if let Some(vector) = deleted {
+            check_deleted(vector, meta, &at)?;
+        }
+        let (builder, left) = self.select(builder, &schema, deleted);
+        let with_positions = wanted.system.contains(&POSITION);
+        let mut positions = with_positions.then(|| Positions::new(left));
+        let stream = builder
             .with_projection(mask)
             .with_batch_size(batch_rows)
             .build()
@@ -219,19 +251,29 @@ impl FileOpener {
         let target = wanted.schema.clone();
         Ok(stream
             .map_err(move |error| read_error(&at, error))
-            .and_then(move |batch| std::future::ready(bind(&target, &origins, &batch)))
+            .and_then(move |batch| {
+                let batch = match &mut positions {
+                    Some(positions) => positioned(&batch, positions),
+                    None => Ok(batch),
+                };
+                let bound = batch.and_then(|batch| bind(&target, &origins, &batch));
+                std::future::ready(bound)
+            })
             .boxed())
     }
 }
 
 impl FileOpener {
-    /// Selects the rows that are to be read.
+    /// Selects the rows that are to be read; says which these are.
     fn select(
         &self,
         builder: ParquetRecordBatchStreamBuilder<ObjectReader>,
         schema: &Schema,
-        deleted: &[u64],
-    ) -> ParquetRecordBatchStreamBuilder<ObjectReader> {
+        deleted: Option<&DeletionVector>,
+    ) -> (
+        ParquetRecordBatchStreamBuilder<ObjectReader>,
+        Vec<Range<usize>>,
+    ) {
         let groups = builder.metadata().row_groups();
         let mut wanted = Vec::with_capacity(groups.len());
         let mut ranges = Vec::with_capacity(groups.len());
@@ -249,13 +291,18 @@ impl FileOpener {
             }
             row += rows;
         }
-        if !deleted.is_empty() {
-            return builder.with_row_selection(selection(&ranges, deleted, row));
-        }
-        match wanted.len() == groups.len() {
-            true => builder,
-            false => builder.with_row_groups(wanted),
-        }
+        let all = wanted.len() == groups.len();
+        let left = left(&ranges, deleted);
+        let builder = match deleted {
+            Some(_) => {
+                let ranges = left.iter().cloned();
+                let rows = usize::try_from(row).unwrap_or(usize::MAX);
+                builder.with_row_selection(RowSelection::from_consecutive_ranges(ranges, rows))
+            }
+            None if all => builder,
+            None => builder.with_row_groups(wanted),
+        };
+        (builder, left)
     }
 
     /// The file's fields whose statistics may be looked at: of the same type as now.
@@ -267,6 +314,36 @@ impl FileOpener {
         })
         .collect()
     }
+}
+
+/// A vector cannot delete more rows than there are: a few bytes may say that billions are deleted.
+fn check_deleted(vector: &DeletionVector, meta: &DataFileMeta, path: &str) -> Result<()> {
+    let deleted = vector.cardinality();
+    if u64::try_from(meta.row_count).is_ok_and(|rows| deleted <= rows) {
+        return Ok(());
+    }
+    Err(Error::Corrupt {
+        path: path.to_owned(),
+        message: format!(
+            "its deletion vector deletes {deleted} rows of {}",
+            meta.row_count
+        ),
+    })
+}
+
+/// Adds the column of positions.
+fn positioned(batch: &RecordBatch, positions: &mut Positions) -> Result<RecordBatch> {
+    let schema = batch.schema();
+    let position = Field::new(POSITION, arrow_schema::DataType::Int64, false);
+    let fields = schema.fields().iter().cloned();
+    let fields: Vec<_> = fields.chain([Arc::new(position)]).collect();
+    let mut columns = batch.columns().to_vec();
+    columns.push(Arc::new(positions.take(batch.num_rows())));
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let schema = Arc::new(ArrowSchema::new(fields));
+    Ok(RecordBatch::try_new_with_options(
+        schema, columns, &options,
+    )?)
 }
 
 /// Refuses data files of a format that is not read.

@@ -96,31 +96,44 @@ impl SortedMerge {
         function: Arc<dyn MergeFunction>,
     ) -> Result<Self> {
         let newest_only = function.takes_the_last();
-        Self::begin(opener, section, columns, keys, Some(function), newest_only).await
+        let layout = Self::layout(&opener, &section, columns, keys, false)?;
+        Self::begin(opener, section, layout, Some(function), newest_only).await
     }
 
     /// As [`open`](Self::open), for a caller that looks at all rows of a key:
-    /// [`next_groups`](Self::next_groups).
+    /// [`next_groups`](Self::next_groups), and at where they came from, `with_positions` to the row.
     pub(crate) async fn open_groups(
         opener: FileOpener,
         section: Section,
         columns: &[DataField],
         keys: &[DataField],
+        with_positions: bool,
     ) -> Result<Self> {
-        Self::begin(opener, section, columns, keys, None, false).await
+        let layout = Self::layout(&opener, &section, columns, keys, with_positions)?;
+        Self::begin(opener, section, layout, None, false).await
+    }
+
+    fn layout(
+        opener: &FileOpener,
+        section: &Section,
+        columns: &[DataField],
+        keys: &[DataField],
+        with_positions: bool,
+    ) -> Result<Layout> {
+        let batch_rows = (OPEN_ROWS / section.len().max(1)).clamp(64, BATCH_ROWS);
+        let schema = opener.table().schema();
+        Layout::new(schema, columns, keys, batch_rows, with_positions)
     }
 
     async fn begin(
         opener: FileOpener,
         section: Section,
-        columns: &[DataField],
-        keys: &[DataField],
+        layout: Layout,
         function: Option<Arc<dyn MergeFunction>>,
         newest_only: bool,
     ) -> Result<Self> {
-        let batch_rows = (OPEN_ROWS / section.len().max(1)).clamp(64, BATCH_ROWS);
         let mut merge = Self {
-            layout: Layout::new(opener.table().schema(), columns, keys, batch_rows)?,
+            layout,
             opener,
             function,
             newest_only,
@@ -300,7 +313,10 @@ impl SortedMerge {
                 )
             }
         };
-        let source = |(batch, _): &(usize, usize)| self.batches.get(*batch).map(|it| it.source);
+        let source = |(batch, row): &(usize, usize)| {
+            let batch = self.batches.get(*batch)?;
+            Some(batch.source(*row))
+        };
         let groups = KeyGroups {
             sources: match self.drops_deletes {
                 true => Vec::new(),

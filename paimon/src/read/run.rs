@@ -18,7 +18,7 @@ use crate::{
 };
 
 use super::{
-    file::{FileOpener, FileStream, KIND, SEQUENCE, Wanted},
+    file::{FileOpener, FileStream, KIND, POSITION, SEQUENCE, Wanted},
     section::{OrderedFile, SortedRun},
 };
 
@@ -29,6 +29,8 @@ pub(crate) struct RowSource {
     pub(crate) file: usize,
     /// Level of the file.
     pub(crate) level: i32,
+    /// Position of the row in the file; 0 unless positions were asked for.
+    pub(crate) position: i64,
 }
 
 /// What is read of the files of a merge, and how their rows are compared.
@@ -41,6 +43,7 @@ pub(super) struct Layout {
     /// For tables with `sequence.field`.
     sequence_converter: Option<RowConverter>,
     batch_rows: usize,
+    with_positions: bool,
 }
 
 impl Layout {
@@ -49,6 +52,7 @@ impl Layout {
         columns: &[DataField],
         keys: &[DataField],
         batch_rows: usize,
+        with_positions: bool,
     ) -> Result<Self> {
         let sequence = sequence_fields(schema)?;
         // Key columns once more: they may not be among those handed on.
@@ -64,8 +68,13 @@ impl Layout {
             [] => None,
             fields => Some(converter(fields, sequence.options)?),
         };
+        let system: &'static [&'static str] = match with_positions {
+            true => &[SEQUENCE, KIND, POSITION],
+            false => &[SEQUENCE, KIND],
+        };
         Ok(Self {
-            wanted: Wanted::new(all.cloned().collect(), &[SEQUENCE, KIND]),
+            wanted: Wanted::new(all.cloned().collect(), system),
+            with_positions,
             values: columns.len(),
             keys: keys.len(),
             key_converter: converter(keys, SortOptions::default())?,
@@ -114,7 +123,20 @@ fn sequence_fields(schema: &Schema) -> Result<SequenceFields> {
 #[derive(Debug, Clone)]
 pub(super) struct OpenBatch {
     pub(super) columns: Vec<ArrayRef>,
-    pub(super) source: RowSource,
+    source: RowSource,
+    positions: Option<Int64Array>,
+}
+
+impl OpenBatch {
+    /// Where a row came from.
+    pub(super) fn source(&self, row: usize) -> RowSource {
+        let position = self.positions.as_ref();
+        let position = position.and_then(|positions| positions.values().get(row));
+        RowSource {
+            position: position.copied().unwrap_or(0),
+            ..self.source
+        }
+    }
 }
 
 /// A sorted run and its open batch.
@@ -141,7 +163,11 @@ impl Run {
         Self {
             files,
             stream: None,
-            source: RowSource { file: 0, level: 0 },
+            source: RowSource {
+                file: 0,
+                level: 0,
+                position: 0,
+            },
             file_name: String::new(),
             keys: None,
             orders: None,
@@ -214,6 +240,7 @@ impl Run {
                         self.source = RowSource {
                             file: order,
                             level: meta.level,
+                            position: 0,
                         };
                         self.file_name = meta.file_name;
                         continue;
@@ -231,7 +258,9 @@ impl Run {
     fn take(&mut self, layout: &Layout, batch: &RecordBatch) -> Result<OpenBatch> {
         let all = batch.columns();
         let behind_keys = layout.values + layout.keys;
-        let hidden = all.len().saturating_sub(2);
+        let hidden = all
+            .len()
+            .saturating_sub(2 + usize::from(layout.with_positions));
         let some = |range: std::ops::Range<usize>| all.get(range).unwrap_or_default();
         let keys = layout
             .key_converter
@@ -251,6 +280,9 @@ impl Run {
         Ok(OpenBatch {
             columns,
             source: self.source,
+            positions: layout
+                .with_positions
+                .then(|| batch.column(hidden + 2).as_primitive::<Int64Type>().clone()),
         })
     }
 

@@ -24,12 +24,7 @@ use crate::{
 };
 
 /// Options with the values that are fine, and why others are not.
-const FINE: [(&str, &[&str], &str); 14] = [
-    (
-        "deletion-vectors.enabled",
-        &["false"],
-        "readers would not see new rows before someone compacts the table",
-    ),
+const FINE: [(&str, &[&str], &str); 13] = [
     ("file.format", &["parquet"], "data files are Parquet"),
     ("manifest.format", &["avro"], "manifests are Avro"),
     ("bucket-function.type", &["default"], BUCKETS),
@@ -209,6 +204,7 @@ impl Schema {
                 field.name, field.data_type
             )
         }));
+        found.extend(self.vectors_without_use());
         let unreadable = [
             TableOptions::of(self).err(),
             StatsPlan::new(self).err(),
@@ -219,6 +215,26 @@ impl Schema {
             error => error.to_string(),
         }));
         found
+    }
+
+    /// Why a table with a primary key has no deletion vectors, if its options ask for them
+    /// nevertheless. Source: `SchemaValidation.validateForDeletionVectors`.
+    fn vectors_without_use(&self) -> Option<String> {
+        let is = |name: &str, value: &str| {
+            let option = self.options.get(name).map(|value| value.trim());
+            option.is_some_and(|option| option.eq_ignore_ascii_case(value))
+        };
+        if self.primary_keys.is_empty() || !is("deletion-vectors.enabled", "true") {
+            return None;
+        }
+        let why = if is("merge-engine", "first-row") {
+            "with merge-engine = first-row no row is ever replaced"
+        } else if is("changelog-producer", "full-compaction") {
+            "with changelog-producer = full-compaction replaced rows must stay until then"
+        } else {
+            return None;
+        };
+        Some(format!("option deletion-vectors.enabled = true: {why}"))
     }
 
     /// Options whose names the format doesn't know, each with the nearest name that it knows. They
@@ -285,9 +301,29 @@ mod tests {
     }
 
     #[test]
+    fn deletion_vectors_go_with_most_options() {
+        for (name, value, fine) in [
+            ("merge-engine", "aggregation", true),
+            ("merge-engine", "first-row", false),
+            ("changelog-producer", "lookup", true),
+            ("changelog-producer", "full-compaction", false),
+        ] {
+            let options = [("deletion-vectors.enabled", "true"), (name, value)];
+            let options = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let mut schema = Schema {
+                options: options.into(),
+                primary_keys: vec!["id".into()],
+                ..Schema::empty()
+            };
+            assert_eq!(schema.vectors_without_use().is_none(), fine, "{value}");
+            schema.primary_keys.clear();
+            assert_eq!(schema.vectors_without_use(), None);
+        }
+    }
+
+    #[test]
     fn options_that_would_change_the_data_are_named() {
         for (name, value) in [
-            ("deletion-vectors.enabled", "true"),
             ("bucket-function.type", "mod"),
             ("file.format", "orc"),
             ("manifest.format", "orc"),
@@ -314,6 +350,7 @@ mod tests {
             ("snapshot.num-retained.max", "100"),
             ("file.compression", "zstd"),
             ("write-only", "true"),
+            ("deletion-vectors.enabled", "true"),
         ] {
             assert_eq!(found(name, value), Vec::<String>::new());
         }

@@ -9,6 +9,8 @@ use crate::{
     Split,
     data_file::{FileLayout, KeyValueBatch, RollingWriter},
     fixture::{Fixture, fixture, int_rows},
+    index::deletion_vector::{DeletionVector, Width},
+    read::DeletionFile,
 };
 
 const COLUMNS: [(&str, &str); 2] = [("id", "INT NOT NULL"), ("v", "INT")];
@@ -20,6 +22,7 @@ type Row = (i32, i64, i8, Option<i32>);
 struct Bucket {
     fixture: Fixture,
     files: Vec<DataFileMeta>,
+    index: Vec<IndexManifestEntry>,
     model: BTreeMap<i32, Row>,
     sequence: i64,
 }
@@ -29,6 +32,7 @@ impl Bucket {
         Self {
             fixture: fixture(&COLUMNS, &["id"], &[], options),
             files: Vec::new(),
+            index: Vec::new(),
             model: BTreeMap::new(),
             sequence: 0,
         }
@@ -100,7 +104,10 @@ impl Bucket {
         compactor: &mut Compactor,
         scope: CompactScope,
     ) -> CompactIncrement {
-        let mut messages = compactor.compact(scope, self.live()).await.unwrap();
+        let mut messages = compactor
+            .compact(scope, self.live(), &self.index)
+            .await
+            .unwrap();
         assert!(messages.len() <= 1);
         let done = messages.pop().map(|message| message.compact);
         let done = done.unwrap_or_default();
@@ -115,6 +122,51 @@ impl Bucket {
             self.files.remove(at);
         }
         self.files.extend(done.after.clone());
+        for old in &done.deleted_index_files {
+            let is = |entry: &IndexManifestEntry| &entry.index_file == old;
+            let at = self.index.iter().position(is).unwrap();
+            self.index.remove(at);
+        }
+        for new in &done.new_index_files {
+            assert!(self.index.is_empty(), "a bucket has one");
+            self.index.push(IndexManifestEntry {
+                kind: crate::manifest::FileKind::Add,
+                partition: vec![0; 12],
+                bucket: 0,
+                index_file: new.clone(),
+            });
+        }
+    }
+
+    fn index_files(&self) -> Vec<IndexFileMeta> {
+        let files = self.index.iter().map(|entry| entry.index_file.clone());
+        files.collect()
+    }
+
+    /// Where the vectors of files stand.
+    fn deletions(&self) -> BTreeMap<String, DeletionFile> {
+        let mut deletions = BTreeMap::new();
+        for entry in &self.index {
+            for range in entry.index_file.dv_ranges.iter().flatten() {
+                let file = DeletionFile {
+                    index_file: entry.index_file.file_name.clone(),
+                    offset: range.offset,
+                    length: range.length,
+                    cardinality: range.cardinality,
+                };
+                let name = range.data_file_name.clone();
+                assert!(deletions.insert(name, file).is_none());
+            }
+        }
+        deletions
+    }
+
+    /// Rows that vectors delete, by file.
+    fn deleted(&self) -> BTreeMap<String, i64> {
+        let deletions = self.deletions().into_iter();
+        deletions
+            .map(|(file, vector)| (file, vector.cardinality.unwrap()))
+            .collect()
     }
 
     fn rows(&self, file: &DataFileMeta) -> Vec<Row> {
@@ -128,7 +180,7 @@ impl Bucket {
             partition: vec![0; 12],
             bucket: 0,
             files: self.files.clone(),
-            ..Split::default()
+            deletions: self.deletions(),
         };
         let batches: Vec<RecordBatch> = self
             .fixture
@@ -143,13 +195,17 @@ impl Bucket {
             let column = column.downcast_ref::<Int32Array>().unwrap();
             column.iter().collect::<Vec<_>>()
         };
-        let seen: Vec<(i32, Option<i32>)> = batches
+        let mut seen: Vec<(i32, Option<i32>)> = batches
             .iter()
             .flat_map(|batch| {
                 let keys = column(batch, 0).into_iter().flatten();
                 keys.zip(column(batch, 1)).collect::<Vec<_>>()
             })
             .collect();
+        if self.fixture.table.schema().options.contains_key(VECTORS.0) {
+            // Files are read one after the other.
+            seen.sort_unstable();
+        }
         let live = self.model.values().filter(|row| row.2 == 0);
         let expected: Vec<_> = live.map(|row| (row.0, row.3)).collect();
         assert_eq!(seen, expected);
@@ -302,7 +358,9 @@ async fn the_top_level_is_left_alone_while_older_rows_are_to_come() {
 async fn a_writer_compacts_in_the_background_and_commits_the_sum() {
     let mut bucket = Bucket::new(&[("num-sorted-run.compaction-trigger", "2")]);
     let compactor = bucket.compactor(false);
-    let mut compaction = compactor.bucket(vec![0; 12], 0, 1, Vec::new()).unwrap();
+    let mut compaction = compactor
+        .bucket(vec![0; 12], 0, 1, Vec::new(), Vec::new())
+        .unwrap();
     for round in 0..4 {
         for _ in 0..3 {
             let files = bucket.write(&all(0..50, round)).await;
@@ -331,7 +389,9 @@ async fn a_writer_compacts_in_the_background_and_commits_the_sum() {
 async fn the_stop_trigger_makes_writers_wait() {
     let mut bucket = Bucket::new(&[("num-sorted-run.stop-trigger", "5")]);
     let compactor = bucket.compactor(false);
-    let mut compaction = compactor.bucket(vec![0; 12], 0, 1, Vec::new()).unwrap();
+    let mut compaction = compactor
+        .bucket(vec![0; 12], 0, 1, Vec::new(), Vec::new())
+        .unwrap();
     for _ in 0..5 {
         compaction.add(bucket.write(&[(1, Some(1))]).await);
     }
@@ -354,7 +414,9 @@ async fn a_compaction_that_fails_leaves_nothing_behind() {
     let folder = bucket.fixture.folder.path().join("t.db/t/bucket-0");
     std::fs::remove_file(folder.join(&lost)).unwrap();
     let mut compactor = bucket.compactor(false);
-    let result = compactor.compact(CompactScope::Full, bucket.live()).await;
+    let result = compactor
+        .compact(CompactScope::Full, bucket.live(), &[])
+        .await;
     let error = result.unwrap_err().to_string();
     assert!(error.contains(&lost), "{error}");
     assert_eq!(bucket.fixture.files(), 2);
@@ -444,7 +506,7 @@ async fn files_of_an_append_table_are_put_together_in_order() {
         });
         let table = fixture.table.clone();
         let mut compactor = Compactor::new(table, CompactSettings::default()).unwrap();
-        let messages = compactor.compact(CompactScope::Full, live.collect());
+        let messages = compactor.compact(CompactScope::Full, live.collect(), &[]);
         let messages = messages.await.unwrap();
         let done = &messages[0].compact;
         assert_eq!((done.before.len(), done.after.len()), (3, 1));
@@ -613,6 +675,246 @@ proptest! {
                         }
                     }
                 }
+                bucket.check().await;
+            }
+            Ok(())
+        })?;
+    }
+}
+
+const VECTORS: (&str, &str) = ("deletion-vectors.enabled", "true");
+
+#[tokio::test]
+async fn rows_above_are_deleted_by_vectors() {
+    for (target, wide) in [("128 mb", "false"), ("1 b", "true")] {
+        let mut bucket = Bucket::new(&[
+            VECTORS,
+            ("deletion-vectors.bitmap64", wide),
+            ("target-file-size", target),
+            ("changelog-producer", "lookup"),
+        ]);
+        bucket.write(&all(0..1000, 1)).await;
+        bucket.compact(CompactScope::Due).await;
+        assert_eq!((bucket.levels(), bucket.index.len()), (vec![5], 0));
+        let top = bucket.files[0].file_name.clone();
+        bucket.write(&[(3, Some(2)), (7, Some(2))]).await;
+        let done = bucket.compact(CompactScope::Due).await;
+        assert_eq!(changes(&bucket, &done).len(), 4);
+        assert_eq!(bucket.levels(), [4, 5]);
+        assert_eq!(bucket.deleted(), [(top.clone(), 2)].into());
+        let vectors = bucket.index_files();
+        let vectors = bucket.fixture.table.read_deletion_vectors(&vectors[0]);
+        let vectors = vectors.await.unwrap();
+        assert_eq!(vectors[&top].positions().collect::<Vec<_>>(), [3, 7]);
+        bucket.check().await;
+        // A delete leaves nothing but the position; the vector grows, that of the file that is
+        // rewritten is gone.
+        bucket.write(&[(3, None), (8, None), (5000, None)]).await;
+        let done = bucket.compact(CompactScope::Due).await;
+        assert_eq!(changes(&bucket, &done), [(3, 3, Some(2)), (8, 3, Some(1))]);
+        assert_eq!(done.deleted_index_files.len(), 1);
+        assert_eq!(bucket.deleted(), [(top, 3)].into());
+        bucket.check().await;
+        bucket.compact(CompactScope::Full).await;
+        assert_eq!((bucket.levels(), bucket.index.len()), (vec![5], 0));
+        assert_eq!(bucket.files[0].row_count, 998);
+        bucket.check().await;
+        assert!(bucket.compact(CompactScope::Full).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_full_compaction_rewrites_top_files_with_deleted_rows_only() {
+    let mut bucket = Bucket::new(&[VECTORS, ("target-file-size", "1 b")]);
+    for keys in [0..1000, 1000..2000] {
+        bucket.write(&all(keys, 1)).await;
+        bucket.compact(CompactScope::Full).await;
+    }
+    assert_eq!(bucket.levels(), [5, 5]);
+    bucket.write(&[(5, None)]).await;
+    let done = bucket.compact(CompactScope::Due).await;
+    assert_eq!((done.before.len(), done.after.len()), (1, 0));
+    assert_eq!(bucket.deleted().len(), 1);
+    bucket.check().await;
+    let done = bucket.compact(CompactScope::Full).await;
+    assert_eq!((done.before.len(), done.after.len()), (1, 1));
+    assert_eq!(done.after[0].row_count, 999);
+    assert!(bucket.index.is_empty());
+    bucket.check().await;
+}
+
+/// A chunk of a snapshot that must stand on level 0 has older rows than what was compacted before.
+#[tokio::test]
+async fn rows_that_come_late_delete_no_newer_ones() {
+    let mut bucket = Bucket::new(&[VECTORS, ("target-file-size", "1 b")]);
+    bucket.sequence = 10_000;
+    bucket.write(&all(0..1000, 1)).await;
+    bucket.compact(CompactScope::Due).await;
+    let chunk: Vec<Row> = (990..1010).map(|key| (key, 0, 0, Some(0))).collect();
+    let chunk = bucket.file(0, &chunk).await;
+    bucket.files.extend(chunk);
+    bucket.compact(CompactScope::Due).await;
+    assert_eq!(bucket.levels(), [4, 5]);
+    bucket.check().await;
+}
+
+#[tokio::test]
+async fn a_writer_has_the_vectors_of_its_own_compactions() {
+    let mut bucket = Bucket::new(&[VECTORS]);
+    bucket.write(&all(0..2000, 1)).await;
+    bucket.compact(CompactScope::Full).await;
+    bucket.write(&[(1, Some(2))]).await;
+    bucket.compact(CompactScope::Due).await;
+    let compactor = bucket.compactor(false);
+    let mut compaction = compactor
+        .bucket(
+            vec![0; 12],
+            0,
+            1,
+            bucket.files.clone(),
+            bucket.index_files(),
+        )
+        .unwrap();
+    for key in 2..6 {
+        compaction.add(bucket.write(&[(key, Some(3))]).await);
+        assert!(compaction.trigger(CompactScope::Due));
+        compaction.wait().await.unwrap();
+        if key == 3 {
+            let message = compaction.take().unwrap();
+            assert_eq!(message.compact.deleted_index_files, bucket.index_files());
+            bucket.apply(&message.compact);
+            bucket.check().await;
+        }
+    }
+    let before = bucket.fixture.files();
+    let message = compaction.take().unwrap();
+    assert_eq!(message.compact.deleted_index_files, bucket.index_files());
+    bucket.apply(&message.compact);
+    bucket.check().await;
+    assert_eq!(bucket.deleted().into_values().sum::<i64>(), 5);
+    compactor.discard(&[message]).await;
+    assert_eq!(bucket.fixture.files(), before - 2);
+}
+
+#[tokio::test]
+async fn deleted_rows_of_append_tables_are_left_out() {
+    for buckets in ["1", "-1"] {
+        let mut options = vec![VECTORS, ("bucket", buckets)];
+        if buckets == "1" {
+            options.push(("bucket-key", "id"));
+        }
+        let fixture = fixture(&COLUMNS, &[], &[], &options);
+        let layout = FileLayout::new(&fixture.table).unwrap();
+        let mut files = Vec::new();
+        for n in 0..2 {
+            let mut writer = RollingWriter::new(&layout, "t.db/t/bucket-0".into(), 0, 1 << 30);
+            let rows: Vec<Row> = (0..10).map(|at| (n, at, 0, Some(at as i32))).collect();
+            writer.write(&Bucket::batch(&rows)).await.unwrap();
+            files.extend(writer.finish().await.unwrap());
+        }
+        let vector = |rows: &[u64]| {
+            let mut vector = DeletionVector::new(Width::Bits32);
+            rows.iter()
+                .for_each(|row| assert!(vector.insert(*row).unwrap()));
+            vector
+        };
+        let names = [0, 1].map(|at: usize| files[at].file_name.clone());
+        let vectors = [
+            (names[0].clone(), vector(&[0, 4, 9])),
+            (names[1].clone(), vector(&[5])),
+        ];
+        let index = fixture.table.write_deletion_vectors(vectors.into());
+        let index = index.await.unwrap();
+        let entries: Vec<IndexManifestEntry> = index
+            .iter()
+            .map(|file| IndexManifestEntry {
+                kind: crate::manifest::FileKind::Add,
+                partition: vec![0; 12],
+                bucket: 0,
+                index_file: file.clone(),
+            })
+            .collect();
+        let live = files.iter().map(|meta| LiveFile {
+            partition: vec![0; 12],
+            bucket: 0,
+            total_buckets: buckets.parse().unwrap(),
+            meta: meta.clone(),
+        });
+        let settings = CompactSettings::default();
+        let mut compactor = Compactor::new(fixture.table.clone(), settings).unwrap();
+        let messages = compactor.compact(CompactScope::Due, live.collect(), &entries);
+        let done = &messages.await.unwrap()[0].compact;
+        assert_eq!(done.deleted_index_files, index);
+        let batch = fixture.read("bucket-0", &done.after[0]);
+        let values = batch.column(1).as_any().downcast_ref::<Int32Array>();
+        let values = values.unwrap().values().to_vec();
+        match buckets {
+            // Without buckets both are small, and put together.
+            "-1" => {
+                assert_eq!((done.before.len(), done.new_index_files.len()), (2, 0));
+                assert_eq!(values.len(), 16);
+            }
+            _ => {
+                assert_eq!(done.before, files[..1]);
+                assert_eq!(values, [1, 2, 3, 5, 6, 7, 8]);
+                let left = done.new_index_files[0].dv_ranges.as_ref().unwrap();
+                assert_eq!((left.len(), &left[0].data_file_name), (1, &names[1]));
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn readers_need_not_merge_where_vectors_delete(
+        steps in proptest::collection::vec(step(), 1..25),
+        trigger in 1..4i32,
+        target in prop_oneof![Just("1 b"), Just("2000 b"), Just("128 mb")],
+        wide in any::<bool>(),
+        changelog in any::<bool>(),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let trigger = trigger.to_string();
+        runtime.block_on(async {
+            let mut bucket = Bucket::new(&[
+                VECTORS,
+                ("deletion-vectors.bitmap64", if wide { "true" } else { "false" }),
+                ("changelog-producer", if changelog { "lookup" } else { "none" }),
+                ("num-sorted-run.compaction-trigger", &trigger),
+                ("num-levels", "5"),
+                ("target-file-size", target),
+            ]);
+            // A large bottom, which small compactions leave where it is.
+            bucket.write(&all(0..60, 1)).await;
+            bucket.write(&all(1000..3000, 1)).await;
+            let mut compactor = bucket.compactor(false);
+            bucket.compact_with(&mut compactor, CompactScope::Full).await;
+            for step in &steps {
+                let full = match step {
+                    Step::Write(rows) => {
+                        bucket.write(rows).await;
+                        continue;
+                    }
+                    Step::Compact(full) => *full,
+                };
+                let scope = if full { CompactScope::Full } else { CompactScope::Due };
+                let done = bucket.compact_with(&mut compactor, scope).await;
+                prop_assert!(bucket.files.iter().all(|file| file.level > 0));
+                prop_assert!(bucket.files.iter().all(|file| file.delete_row_count == Some(0)));
+                prop_assert!(changelog || done.changelog_files.is_empty());
+                if full {
+                    prop_assert!(bucket.index.is_empty());
+                }
+                // What vectors leave is there once: nothing was merged to count it.
+                let names: Vec<&str> =
+                    bucket.files.iter().map(|file| file.file_name.as_str()).collect();
+                let deleted = bucket.deleted();
+                prop_assert!(deleted.keys().all(|name| names.contains(&name.as_str())));
+                let rows: i64 = bucket.files.iter().map(|file| file.row_count).sum();
+                let live = bucket.model.values().filter(|row| row.2 == 0).count();
+                prop_assert_eq!(rows - deleted.values().sum::<i64>(), live as i64);
                 bucket.check().await;
             }
             Ok(())

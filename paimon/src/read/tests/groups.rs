@@ -41,7 +41,7 @@ async fn groups_hold_all_rows_of_a_key_the_oldest_first() {
         let mut found = Vec::new();
         for section in sections {
             let columns = &table.schema().fields;
-            let merge = SortedMerge::open_groups(opener.clone(), section, columns, &keys);
+            let merge = SortedMerge::open_groups(opener.clone(), section, columns, &keys, true);
             let mut merge = merge.await.unwrap();
             while let Some(groups) = merge.next_groups().await.unwrap() {
                 let rows = decoded(&groups.rows);
@@ -49,6 +49,9 @@ async fn groups_hold_all_rows_of_a_key_the_oldest_first() {
                 for (row, source) in rows.iter().zip(&groups.sources) {
                     let level = files[source.file].level;
                     assert_eq!(level, source.level);
+                    // Numbers of a file ascend with the key, one by one.
+                    let first = files[source.file].min_sequence_number;
+                    assert_eq!(source.position, row.sequence - first);
                     assert!(row.value.starts_with(&format!("{level}-")));
                 }
                 let mut start = 0;
