@@ -465,9 +465,9 @@ impl BucketCompaction {
         {
             let shared = self.shared.clone();
             let place = self.place.clone();
-            self.running = Some(tokio::spawn(
-                async move { shared.execute(&place, &Job::Keyed(unit)).await },
-            ));
+            self.running = Some(tokio::spawn(async move {
+                shared.execute(&place, &Job::Keyed(unit)).await
+            }));
         }
         self.running.is_some()
     }
