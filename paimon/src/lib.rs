@@ -15,6 +15,7 @@
 )]
 
 pub mod alter;
+pub mod append;
 mod avro;
 pub mod binary_row;
 pub mod bucket;
@@ -50,6 +51,7 @@ pub mod table_options;
 pub mod write_buffer;
 
 pub use alter::{ColumnPlace, SchemaChange};
+pub use append::AppendWriter;
 pub use bulk::BulkWriter;
 pub use catalog::{Catalog, Location, StoreOption, StoreOptions};
 pub use commit::{
@@ -58,7 +60,7 @@ pub use commit::{
 pub use data_file_meta::{CommitMessage, CompactIncrement, DataFileMeta, SimpleStats};
 pub use data_type::{DataField, DataType, Element};
 pub use error::{Error, Result};
-pub use index::DeletionVector;
+pub use index::{DeletionVector, DynamicBucketAssigner};
 pub use index_manifest::IndexFileMeta;
 pub use maintain::{
     AutoTagger, CheckReport, CheckRequest, Expired, OrphanRequest, Orphans, PartitionExpiry,
