@@ -154,22 +154,9 @@ impl AppendWriter {
         open.map(RollingWriter::in_progress_size).sum()
     }
 
-    /// Ends row groups, the largest first, while too much is open.
     async fn give_memory_back(&mut self) -> Result<()> {
-        if self.buffered_bytes() <= self.max_buffered_bytes {
-            return Ok(());
-        }
-        let mut open: Vec<&mut RollingWriter> = self.writers.iter_mut().flatten().collect();
-        open.sort_by_key(|writer| std::cmp::Reverse(writer.open_bytes()));
-        let mut excess: usize = open.iter().map(|writer| writer.in_progress_size()).sum();
-        for writer in open {
-            if excess <= self.max_buffered_bytes / 2 {
-                break;
-            }
-            excess = excess.saturating_sub(writer.open_bytes());
-            writer.flush_row_group().await?;
-        }
-        Ok(())
+        let open = self.writers.iter_mut().flatten();
+        give_memory_back(open, self.max_buffered_bytes).await
     }
 
     /// Completes all files, for a commit; more may be written then. On an error the files that were
@@ -202,6 +189,27 @@ impl AppendWriter {
             writer.abort().await;
         }
     }
+}
+
+/// Ends row groups, the largest first, while the open files take more memory than they may.
+pub(crate) async fn give_memory_back(
+    writers: impl Iterator<Item = &mut RollingWriter>,
+    bytes_max: usize,
+) -> Result<()> {
+    let mut open: Vec<&mut RollingWriter> = writers.collect();
+    let mut taken: usize = open.iter().map(|writer| writer.in_progress_size()).sum();
+    if taken <= bytes_max {
+        return Ok(());
+    }
+    open.sort_by_key(|writer| std::cmp::Reverse(writer.open_bytes()));
+    for writer in open {
+        if taken <= bytes_max / 2 {
+            break;
+        }
+        taken = taken.saturating_sub(writer.open_bytes());
+        writer.flush_row_group().await?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ impl BucketAssigner {
         let buckets = schema.buckets();
         if buckets < 1 {
             return Err(Error::Unsupported(format!(
-                "option bucket = {buckets}: only fixed buckets (at least 1) are written"
+                "option bucket = {buckets}, where a fixed number of buckets (at least 1) is needed"
             )));
         }
         schema.check_options()?;

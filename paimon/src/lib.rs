@@ -42,6 +42,7 @@ mod merge;
 mod partition;
 mod placement;
 pub mod read;
+pub mod rescale;
 pub mod schema;
 pub mod snapshot;
 pub mod stats;
@@ -67,6 +68,7 @@ pub use maintain::{
     Retention, SnapshotRef, Tag, TagRequest,
 };
 pub use read::{ChangeBatch, Predicate, Split, TableChanges, TableRead};
+pub use rescale::Rescaled;
 pub use schema::Schema;
 pub use snapshot::{CommitKind, PaimonSnapshot};
 pub use table::Table;

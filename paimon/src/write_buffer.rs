@@ -106,9 +106,11 @@ pub struct WriteBuffer {
 type RowAt = (usize, usize);
 
 impl WriteBuffer {
-    /// For a table with fixed or dynamic buckets. Of the latter there may be one writer at a time,
-    /// and what a flush returned must be committed or the buffer given up. Options that would give rows another meaning are refused.
+    /// For a table with a primary key, with fixed or dynamic buckets. Of the latter there may be one
+    /// writer at a time, and what a flush returned must be committed or the buffer given up. Options
+    /// that would give rows another meaning are refused.
     pub fn new(table: Table, settings: WriteSettings) -> Result<Self> {
+        table.check_has_key()?;
         let budget = Budget::new(table.schema())?;
         // Refuses what cannot be placed, before rows come.
         let is_dynamic = table.schema().buckets() == -1 && !table.schema().primary_keys.is_empty();

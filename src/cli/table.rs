@@ -33,6 +33,27 @@ pub enum TableCommand {
     Tag(TagArgs),
     /// Make a former snapshot the newest one; what came after is deleted.
     Rollback(RollbackArgs),
+    /// Give the table another number of buckets and move its rows into them; writers must be
+    /// stopped. After a crash, run it again.
+    #[command(after_help = "Examples:\n  \
+        headwater table rescale /lake shop.orders --buckets 8\n  \
+        headwater table rescale /lake shop.orders --buckets 8 --partition day=2026-11-30")]
+    Rescale(RescaleArgs),
+}
+
+/// What `rescale` needs.
+#[derive(Debug, Clone, Args)]
+pub struct RescaleArgs {
+    /// The table.
+    #[command(flatten)]
+    pub table: TableArgs,
+    /// The new number of buckets.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..))]
+    pub buckets: i32,
+    /// Only partitions whose column has this value; may stand several times, once a column. The
+    /// others are read as before, but must be rescaled before they are written to again.
+    #[arg(long, value_name = "COLUMN=VALUE", value_parser = pair)]
+    pub partition: Vec<(String, String)>,
 }
 
 /// What `expire` needs. What is not said is as the table's options say.
@@ -282,6 +303,11 @@ pub(super) fn run(command: &TableCommand) -> ExitCode {
             TableCommand::Tag(args) => {
                 let at = &args.table;
                 let done = table::tag(&at.warehouse.place(), &at.table, &args.action).await;
+                tell(done, at.warehouse.json)
+            }
+            TableCommand::Rescale(args) => {
+                let at = &args.table;
+                let done = table::rescale(&at.warehouse.place(), &at.table, args).await;
                 tell(done, at.warehouse.json)
             }
             TableCommand::Rollback(args) => {

@@ -7,6 +7,7 @@ mod files;
 mod info;
 mod list;
 mod read;
+mod rescale;
 mod retain;
 mod rows;
 
@@ -25,6 +26,7 @@ pub use self::{
     info::info,
     list::list,
     read::read,
+    rescale::rescale,
     retain::{expire, rollback, tag},
 };
 

@@ -12,4 +12,5 @@ mod pick;
 mod rewrite;
 mod task;
 
+pub(crate) use rewrite::{filter, retracts};
 pub use task::{BucketCompaction, CompactScope, CompactSettings, Compactor};

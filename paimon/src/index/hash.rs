@@ -19,6 +19,7 @@ use crate::{
     schema::Schema,
     storage,
     table::Table,
+    table_options::TableOptions,
 };
 
 /// Bytes that a known hash takes in memory, about.
@@ -77,21 +78,11 @@ struct Limits {
 
 impl Limits {
     fn of(schema: &Schema) -> Result<Self> {
-        let number = |name: &str, unset: i64| match schema.options.get(name) {
-            None => Ok(unset),
-            Some(text) => text
-                .trim()
-                .parse::<i64>()
-                .map_err(|_| Error::Unsupported(format!("option {name} = {text}"))),
-        };
-        let buckets = |name: &str, unset| {
-            let set = number(name, unset)?;
-            Ok::<_, Error>(i32::try_from(set).ok().filter(|it| *it > 0))
-        };
+        let options = TableOptions::of(schema)?.dynamic_bucket;
         Ok(Self {
-            target_rows: number("dynamic-bucket.target-row-num", 2_000_000)?.max(1) as u64,
-            initial: buckets("dynamic-bucket.initial-buckets", 1)?.unwrap_or(1),
-            max: buckets("dynamic-bucket.max-buckets", -1)?,
+            target_rows: options.target_rows,
+            initial: options.initial_buckets.unwrap_or(1),
+            max: options.max_buckets,
         })
     }
 }
