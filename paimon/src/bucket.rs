@@ -78,7 +78,7 @@ impl BucketAssigner {
         let buckets = schema.buckets();
         if buckets < 1 {
             return Err(Error::Unsupported(format!(
-                "option bucket = {buckets}: only fixed buckets (at least 1) are written"
+                "option bucket = {buckets}, where a fixed number of buckets (at least 1) is needed"
             )));
         }
         schema.check_options()?;
@@ -140,6 +140,26 @@ impl BucketAssigner {
             })
             .collect())
     }
+}
+
+/// The hash of each row's key (the primary key without the partition columns), which decides about
+/// dynamic buckets.
+pub(crate) fn key_hashes(schema: &Schema, columns: &[ArrayRef]) -> Result<Vec<i32>> {
+    let keys = schema
+        .trimmed_primary_keys()
+        .into_iter()
+        .filter_map(|name| schema.field(name))
+        .filter_map(|(at, field)| Some((columns.get(at)?, &field.data_type)))
+        .collect::<Vec<_>>();
+    let rows = keys.first().map_or(0, |(column, _)| column.len());
+    let encoder = RowEncoder::new(keys)?;
+    let mut writer = BinaryRowWriter::new(encoder.arity());
+    Ok((0..rows)
+        .map(|row| {
+            encoder.encode(row, &mut writer);
+            hash(writer.row())
+        })
+        .collect())
 }
 
 #[cfg(test)]

@@ -71,8 +71,9 @@ fn refuse_options(table: &Table) -> Result<()> {
 }
 
 impl BulkWriter {
-    /// For a table with fixed buckets. Every row gets the sequence number `sequence`.
+    /// For a table with a primary key and fixed buckets. Every row gets the sequence number `sequence`.
     pub fn new(table: Table, settings: WriteSettings, sequence: i64) -> Result<Self> {
+        table.check_has_key()?;
         let budget = Budget::new(table.schema())?;
         refuse_options(&table)?;
         let layout = FileLayout::new(&table)?;

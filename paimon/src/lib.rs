@@ -15,6 +15,7 @@
 )]
 
 pub mod alter;
+pub mod append;
 mod avro;
 pub mod binary_row;
 pub mod bucket;
@@ -41,6 +42,7 @@ mod merge;
 mod partition;
 mod placement;
 pub mod read;
+pub mod rescale;
 pub mod schema;
 pub mod snapshot;
 pub mod stats;
@@ -50,6 +52,7 @@ pub mod table_options;
 pub mod write_buffer;
 
 pub use alter::{ColumnPlace, SchemaChange};
+pub use append::AppendWriter;
 pub use bulk::BulkWriter;
 pub use catalog::{Catalog, Location, StoreOption, StoreOptions};
 pub use commit::{
@@ -59,13 +62,14 @@ pub use commit::{
 pub use data_file_meta::{CommitMessage, CompactIncrement, DataFileMeta, SimpleStats};
 pub use data_type::{DataField, DataType, Element};
 pub use error::{Error, Result};
-pub use index::DeletionVector;
+pub use index::{DeletionVector, DynamicBucketAssigner};
 pub use index_manifest::IndexFileMeta;
 pub use maintain::{
     AutoTagger, CheckReport, CheckRequest, Expired, OrphanRequest, Orphans, PartitionExpiry,
     Retention, SnapshotRef, Tag, TagRequest,
 };
 pub use read::{ChangeBatch, Predicate, Split, TableChanges, TableRead};
+pub use rescale::Rescaled;
 pub use schema::Schema;
 pub use snapshot::{CommitKind, PaimonSnapshot};
 pub use table::Table;

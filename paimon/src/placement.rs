@@ -7,9 +7,10 @@ use arrow_schema::DataType as ArrowType;
 
 use crate::{
     binary_row::{BinaryRowWriter, RowEncoder},
-    bucket::BucketAssigner,
+    bucket::{BucketAssigner, key_hashes},
     data_type::DataType,
     error::{Error, Result},
+    index::DynamicBucketAssigner,
     partition,
     schema::Schema,
     table::Table,
@@ -25,12 +26,22 @@ pub(crate) struct Place {
     pub(crate) folder: String,
 }
 
+/// How rows find their bucket.
+#[derive(Debug)]
+enum Buckets {
+    Fixed(BucketAssigner),
+    /// All rows are in bucket 0 (`bucket = -1` without a primary key).
+    Unaware,
+    /// By the table's index of keys (`bucket = -1` with a primary key).
+    Dynamic(Box<DynamicBucketAssigner>),
+}
+
 /// Finds the places of rows and numbers them as they come up.
 #[derive(Debug)]
 pub(crate) struct Placement {
     table: Table,
     partition_columns: Vec<(usize, DataType)>,
-    buckets: BucketAssigner,
+    buckets: Buckets,
     /// Partition's number by its bytes.
     partitions: HashMap<Vec<u8>, usize>,
     numbers: HashMap<(usize, i32), usize>,
@@ -40,19 +51,83 @@ pub(crate) struct Placement {
 impl Placement {
     pub(crate) fn new(table: &Table) -> Result<Self> {
         let schema = table.schema();
+        let buckets = match schema.primary_keys.is_empty() && schema.buckets() == -1 {
+            true => Buckets::Unaware,
+            false => Buckets::Fixed(BucketAssigner::new(schema)?),
+        };
+        Self::with_buckets(table, buckets)
+    }
+
+    /// For a table with dynamic buckets; [`load`](Self::load) before rows are placed.
+    pub(crate) fn dynamic(table: &Table, assigner: DynamicBucketAssigner) -> Result<Self> {
+        Self::with_buckets(table, Buckets::Dynamic(Box::new(assigner)))
+    }
+
+    /// The assigner of dynamic buckets, to go on with.
+    pub(crate) fn into_dynamic(self) -> Option<DynamicBucketAssigner> {
+        match self.buckets {
+            Buckets::Dynamic(assigner) => Some(*assigner),
+            Buckets::Fixed(_) | Buckets::Unaware => None,
+        }
+    }
+
+    /// The assigner of dynamic buckets.
+    pub(crate) fn dynamic_mut(&mut self) -> Option<&mut DynamicBucketAssigner> {
+        match &mut self.buckets {
+            Buckets::Dynamic(assigner) => Some(assigner),
+            Buckets::Fixed(_) | Buckets::Unaware => None,
+        }
+    }
+
+    /// Reads what the index of keys says about the partitions of these rows; nothing for tables
+    /// without one.
+    pub(crate) async fn load(&mut self, batches: &[&[ArrayRef]]) -> Result<()> {
+        let Buckets::Dynamic(assigner) = &mut self.buckets else {
+            return Ok(());
+        };
+        let mut partitions = std::collections::HashSet::new();
+        for columns in batches {
+            if self.partition_columns.is_empty() {
+                partitions.insert(vec![0; 12]);
+                continue;
+            }
+            let keys = self
+                .partition_columns
+                .iter()
+                .filter_map(|(at, data_type)| Some((columns.get(*at)?, data_type)))
+                .collect::<Vec<_>>();
+            let rows = keys.first().map_or(0, |(column, _)| column.len());
+            let encoder = RowEncoder::new(keys)?;
+            let mut writer = BinaryRowWriter::new(encoder.arity());
+            for row in 0..rows {
+                encoder.encode(row, &mut writer);
+                if !partitions.contains(writer.serialized()) {
+                    partitions.insert(writer.serialized().to_vec());
+                }
+            }
+        }
+        let partitions: Vec<Vec<u8>> = partitions.into_iter().collect();
+        assigner.load(&partitions).await
+    }
+
+    fn with_buckets(table: &Table, buckets: Buckets) -> Result<Self> {
+        let schema = table.schema();
         Ok(Self {
             partition_columns: partition_columns(schema)?,
             table: table.clone(),
-            buckets: BucketAssigner::new(schema)?,
+            buckets,
             partitions: HashMap::new(),
             numbers: HashMap::new(),
             places: Vec::new(),
         })
     }
 
-    /// Buckets of the table.
+    /// Buckets of the table, -1 when they are not fixed.
     pub(crate) fn buckets(&self) -> i32 {
-        self.buckets.buckets()
+        match &self.buckets {
+            Buckets::Fixed(buckets) => buckets.buckets(),
+            Buckets::Unaware | Buckets::Dynamic(_) => -1,
+        }
     }
 
     /// The places found so far; rows are placed by their number here.
@@ -63,13 +138,31 @@ impl Placement {
     /// The number of the place of each row. `None`: all rows of the batch have place 0, the only
     /// one there is.
     pub(crate) fn place(&mut self, columns: &[ArrayRef]) -> Result<Option<Vec<usize>>> {
-        if self.partition_columns.is_empty() && self.buckets() == 1 {
+        let is_one = matches!(self.buckets, Buckets::Unaware) || self.buckets() == 1;
+        if self.partition_columns.is_empty() && is_one {
             if self.places.is_empty() {
                 self.number(&[0; 12], 0)?;
             }
             return Ok(None);
         }
-        let buckets = self.buckets.assign(columns)?;
+        let rows = columns.first().map_or(0, |column| column.len());
+        let buckets = match &mut self.buckets {
+            Buckets::Fixed(buckets) => buckets.assign(columns)?,
+            Buckets::Unaware => vec![0; rows],
+            // By hash first: which bucket that is depends on the partition.
+            Buckets::Dynamic(_) => key_hashes(self.table.schema(), columns)?,
+        };
+        let is_dynamic = matches!(self.buckets, Buckets::Dynamic(_));
+        if self.partition_columns.is_empty() && is_dynamic {
+            return buckets
+                .into_iter()
+                .map(|hash| {
+                    let bucket = self.assign(&[0; 12], hash)?;
+                    self.number(&[0; 12], bucket)
+                })
+                .collect::<Result<Vec<_>>>()
+                .map(Some);
+        }
         if self.partition_columns.is_empty() {
             // At most 2³¹ of them, and in practice a few hundred: no hashing a row.
             let mut known = vec![None; usize::try_from(self.buckets()).unwrap_or(0)];
@@ -99,10 +192,19 @@ impl Placement {
             .enumerate()
             .map(|(row, bucket)| {
                 encoder.encode(row, &mut writer);
+                let bucket = self.assign(writer.serialized(), bucket)?;
                 self.number(writer.serialized(), bucket)
             })
             .collect::<Result<Vec<_>>>()
             .map(Some)
+    }
+
+    /// The bucket of a hash where buckets are dynamic; elsewhere it is the bucket already.
+    fn assign(&mut self, partition: &[u8], bucket: i32) -> Result<i32> {
+        match &mut self.buckets {
+            Buckets::Dynamic(assigner) => assigner.assign(partition, bucket),
+            Buckets::Fixed(_) | Buckets::Unaware => Ok(bucket),
+        }
     }
 
     fn number(&mut self, partition: &[u8], bucket: i32) -> Result<usize> {

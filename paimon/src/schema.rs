@@ -47,13 +47,14 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Schema 0 of a new primary-key table: gives ids to the fields (theirs are ignored) in order,
-    /// makes key columns NOT NULL.
+    /// Schema 0 of a new table: gives ids to the fields (theirs are ignored) in order, makes key
+    /// columns NOT NULL. Without a primary key rows are appended, and with option `bucket` of -1
+    /// (or none) buckets are dynamic, or there are none where there is no key.
     ///
     /// # Errors
     /// [`Error::Unsupported`] with a text that says what is wrong: names that differ in case only,
     /// keys that are not columns, what the format does not allow together, partition columns outside
-    /// of the primary key, no fixed bucket count, options of [`Schema::unsupported_options`].
+    /// of the primary key, postponed buckets, options of [`Schema::unsupported_options`].
     pub fn create(
         fields: Vec<DataField>,
         primary_keys: Vec<String>,

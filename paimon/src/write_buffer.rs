@@ -15,6 +15,7 @@ use crate::{
     data_file::{FileLayout, KeyValueBatch, kind},
     data_file_meta::{CommitMessage, DataFileMeta},
     error::{Error, Result},
+    index::DynamicBucketAssigner,
     placement::{Place, Placement, bind, bytes_of},
     table::Table,
     table_options::Budget,
@@ -97,17 +98,26 @@ pub struct WriteBuffer {
     target_file_bytes: u64,
     batches: Arc<Vec<Buffered>>,
     buffered_bytes: usize,
+    /// For tables with dynamic buckets; lent to a flush.
+    dynamic: Option<DynamicBucketAssigner>,
 }
 
 /// Row of a batch.
 type RowAt = (usize, usize);
 
 impl WriteBuffer {
-    /// For a table with fixed buckets. Options that would give rows another meaning are refused.
+    /// For a table with a primary key, with fixed or dynamic buckets. Of the latter there may be one
+    /// writer at a time, and what a flush returned must be committed or the buffer given up. Options
+    /// that would give rows another meaning are refused.
     pub fn new(table: Table, settings: WriteSettings) -> Result<Self> {
+        table.check_has_key()?;
         let budget = Budget::new(table.schema())?;
         // Refuses what cannot be placed, before rows come.
-        Placement::new(&table)?;
+        let is_dynamic = table.schema().buckets() == -1 && !table.schema().primary_keys.is_empty();
+        let dynamic = match is_dynamic {
+            true => Some(DynamicBucketAssigner::new(&table)?),
+            false => Placement::new(&table).map(|_| None)?,
+        };
         let layout = FileLayout::new(&table)?;
         Ok(Self {
             merging: Arc::new(Merging::new(table.schema())?),
@@ -120,6 +130,7 @@ impl WriteBuffer {
                 .unwrap_or(settings.target_file_bytes),
             batches: Arc::default(),
             buffered_bytes: 0,
+            dynamic,
         })
     }
 
@@ -179,8 +190,23 @@ impl WriteBuffer {
         if self.batches.is_empty() {
             return Ok(Vec::new());
         }
-        let mut placement = Placement::new(&self.table)?;
-        let groups = group(&mut placement, &self.batches, &self.merging)?;
+        let mut placement = match self.dynamic.take() {
+            Some(assigner) => Placement::dynamic(&self.table, assigner)?,
+            None => Placement::new(&self.table)?,
+        };
+        let messages = self.flush_placed(&mut placement).await;
+        self.dynamic = placement.into_dynamic();
+        messages
+    }
+
+    async fn flush_placed(&mut self, placement: &mut Placement) -> Result<Vec<CommitMessage>> {
+        let rows: Vec<&[ArrayRef]> = self
+            .batches
+            .iter()
+            .map(|batch| batch.columns.as_slice())
+            .collect();
+        placement.load(&rows).await?;
+        let groups = group(placement, &self.batches, &self.merging)?;
         let jobs = placement.places().iter().cloned().zip(groups);
         let jobs = jobs
             .filter(|(_, rows)| !matches!(rows, Group::Some(rows) if rows.is_empty()))
@@ -214,6 +240,15 @@ impl WriteBuffer {
                 Ok((_, Err(error))) | Err(error) => failure = failure.or(Some(error)),
             }
         }
+        let mut index = Vec::new();
+        if failure.is_none()
+            && let Some(assigner) = placement.dynamic_mut()
+        {
+            match assigner.prepare().await {
+                Ok(messages) => index = messages,
+                Err(error) => failure = Some(error),
+            }
+        }
         if let Some(error) = failure {
             for (place, Written { files, changelog }) in &written {
                 self.layout.delete(&place.folder, files).await;
@@ -231,7 +266,8 @@ impl WriteBuffer {
         let has_files = |(_, written): &(Place, Written)| {
             !written.files.is_empty() || !written.changelog.is_empty()
         };
-        Ok(written.into_iter().filter(has_files).map(message).collect())
+        let files = written.into_iter().filter(has_files).map(message);
+        Ok(files.chain(index).collect())
     }
 }
 

@@ -48,6 +48,12 @@ pub enum TableCommand {
     Orphan(OrphanArgs),
     /// Walk everything: files exist, sizes, counts, statistics, order and levels are true.
     Check(CheckArgs),
+    /// Give the table another number of buckets and move its rows into them; writers must be
+    /// stopped. After a crash, run it again.
+    #[command(after_help = "Examples:\n  \
+        headwater table rescale /lake shop.orders --buckets 8\n  \
+        headwater table rescale /lake shop.orders --buckets 8 --partition day=2026-11-30")]
+    Rescale(RescaleArgs),
 }
 
 /// What `table compact` needs.
@@ -130,6 +136,21 @@ pub struct CheckArgs {
     /// Only manifests and sizes; data files are not read.
     #[arg(long)]
     pub metadata: bool,
+}
+
+/// What `rescale` needs.
+#[derive(Debug, Clone, Args)]
+pub struct RescaleArgs {
+    /// The table.
+    #[command(flatten)]
+    pub table: TableArgs,
+    /// The new number of buckets.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..))]
+    pub buckets: i32,
+    /// Only partitions whose column has this value; may stand several times, once a column. The
+    /// others are read as before, but must be rescaled before they are written to again.
+    #[arg(long, value_name = "COLUMN=VALUE", value_parser = pair)]
+    pub partition: Vec<(String, String)>,
 }
 
 /// What `expire` needs. What is not said is as the table's options say.
@@ -395,6 +416,11 @@ pub(super) fn run(command: &TableCommand) -> ExitCode {
                 let at = &args.table;
                 let found = table::check(&at.warehouse.place(), &at.table, args).await;
                 tell(found, at.warehouse.json)
+            }
+            TableCommand::Rescale(args) => {
+                let at = &args.table;
+                let done = table::rescale(&at.warehouse.place(), &at.table, args).await;
+                tell(done, at.warehouse.json)
             }
             TableCommand::Rollback(args) => {
                 let at = &args.table;

@@ -54,6 +54,13 @@ impl SinkOptions {
                 source.primary_key.join(", ")
             )));
         }
+        if source.primary_key.is_empty() {
+            return Err(JobError::Definite(format!(
+                "table {}: it has no primary key, so that its changes cannot be told apart: exclude \
+                 it (tables.exclude), or give it a key",
+                source.name
+            )));
+        }
         let mut options = self.table_options.clone();
         options
             .entry("bucket".to_owned())
@@ -62,6 +69,14 @@ impl SinkOptions {
             return Err(JobError::Definite(format!(
                 "table {}: the sink table {sink} cannot be made: {unfit}. Options are the job \
                  file's table.properties.*",
+                source.name
+            )));
+        }
+        let buckets = options.get("bucket").map(|buckets| buckets.trim());
+        if let Some(buckets @ ("-1" | "-2")) = buckets {
+            return Err(JobError::Definite(format!(
+                "table {}: table.properties.bucket: '{buckets}' is not written by jobs, whose rows \
+                 go through several writers at a time: set it to a number above 0, or leave it out",
                 source.name
             )));
         }

@@ -9,6 +9,7 @@ mod files;
 mod info;
 mod list;
 mod read;
+mod rescale;
 mod retain;
 mod rows;
 
@@ -29,6 +30,7 @@ pub use self::{
     info::info,
     list::list,
     read::read,
+    rescale::rescale,
     retain::{expire, rollback, tag},
 };
 

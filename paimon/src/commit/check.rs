@@ -47,8 +47,9 @@ pub(super) async fn check(
             && live != message.total_buckets
         {
             return Err(refuse(format!(
-                "files were written for {} buckets, those in the table for {live}: the table was \
-                 rescaled; rewrite it with the new bucket count or go back to the old one",
+                "files were written for {} buckets, those in the partition stand in {live}: \
+                 option bucket was changed. Rescale the table (headwater table rescale), or go \
+                 back to the old bucket count; then write again",
                 message.total_buckets
             )));
         }

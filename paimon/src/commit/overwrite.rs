@@ -2,7 +2,7 @@
 //!
 //! Source: `org.apache.paimon.operation.FileStoreCommitImpl`, its overwriting commits.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::{
     data_file_meta::CommitMessage,
@@ -25,6 +25,14 @@ pub enum Scope {
     /// These partitions, each a serialized BinaryRow (with the arity prefix). Files of other
     /// partitions in the request are refused.
     Partitions(Vec<Vec<u8>>),
+    /// One partition, if it has these files still. When files came or went the commit is refused
+    /// with [`Error::Conflict`]. The new files share no keys: each stays at its level.
+    Unchanged {
+        /// A serialized BinaryRow (with the arity prefix).
+        partition: Vec<u8>,
+        /// Names of its live files when it was read.
+        files: BTreeSet<String>,
+    },
     /// The partitions that the request has new files for (option `dynamic-partition-overwrite`).
     /// Without new files nothing is done.
     Touched,
@@ -40,6 +48,7 @@ pub(super) async fn overwrite(
     let partitions: Option<HashSet<&[u8]>> = match scope {
         Scope::Table => None,
         Scope::Partitions(partitions) => Some(partitions.iter().map(Vec::as_slice).collect()),
+        Scope::Unchanged { partition, .. } => Some([partition.as_slice()].into()),
         Scope::Touched => Some(
             messages
                 .iter()
@@ -80,6 +89,15 @@ pub(super) async fn overwrite(
             file: file.meta,
         }));
     }
+    if let Scope::Unchanged { files, .. } = scope {
+        let names = change.entries.iter().map(|entry| &entry.file.file_name);
+        if names.clone().count() != files.len() || !names.into_iter().all(|it| files.contains(it)) {
+            return Err(Error::Conflict {
+                table: table.name().to_owned(),
+                message: "the partition changed since it was read: read it again".into(),
+            });
+        }
+    }
     index.retain(|partition| !within(partition));
     for message in messages {
         let changes = super::change::index_entries(message, &[], &message.new_index_files);
@@ -88,9 +106,20 @@ pub(super) async fn overwrite(
             message: reason,
         })?;
     }
-    // The buckets are empty before the new files.
-    let added = lane::place(table.schema(), &View::default(), messages);
-    change.entries.extend(added);
+    match scope {
+        Scope::Unchanged { .. } => {
+            let added = messages.iter().flat_map(|message| {
+                let files = message.new_files.iter();
+                files.map(|file| super::change::entry(message, FileKind::Add, file))
+            });
+            change.entries.extend(added);
+        }
+        // The buckets are empty before the new files.
+        _ => {
+            let added = lane::place(table.schema(), &View::default(), messages);
+            change.entries.extend(added);
+        }
+    }
     change.index = index.into_changed();
     Ok(Some(change))
 }

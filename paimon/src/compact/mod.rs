@@ -13,4 +13,5 @@ mod rewrite;
 mod task;
 mod vectors;
 
+pub(crate) use rewrite::{filter, retracts};
 pub use task::{BucketCompaction, CompactScope, CompactSettings, Compactor};

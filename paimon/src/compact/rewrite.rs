@@ -436,7 +436,7 @@ impl Above {
 }
 
 /// The rows of some kinds.
-fn filter(rows: &KeyValueBatch, keep: impl Fn(i8) -> bool) -> Result<KeyValueBatch> {
+pub(crate) fn filter(rows: &KeyValueBatch, keep: impl Fn(i8) -> bool) -> Result<KeyValueBatch> {
     let keep = BooleanArray::from_unary(&rows.kinds, keep);
     let keep: FilterPredicate = FilterBuilder::new(&keep).optimize().build();
     let columns = rows.columns.iter().map(|column| keep.filter(column));

@@ -2,8 +2,10 @@
 //! `index`; the snapshot's index manifest says which belong to it.
 
 pub mod deletion_vector;
+pub mod hash;
 
 pub use deletion_vector::DeletionVector;
+pub use hash::DynamicBucketAssigner;
 
 use crate::{
     error::{Error, Result},

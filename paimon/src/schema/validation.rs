@@ -39,19 +39,21 @@ impl Schema {
     /// Kinds of tables that this crate does not write.
     pub(super) fn check_kind(&self) -> Result<()> {
         if self.primary_keys.is_empty() {
-            return refuse("a table without a primary key");
+            return Ok(());
         }
         for key in &self.partition_keys {
             if !self.primary_keys.contains(key) {
                 return refuse(format!(
                     "partition column '{key}' outside of the primary key: rows of one key could \
-                     stand in two partitions"
+                     stand in two partitions (cross-partition upsert); put it into the primary key"
                 ));
             }
         }
         match self.buckets() {
-            -1 => refuse("option 'bucket' of -1 (dynamic buckets): set it to a number above 0"),
-            -2 => refuse("option 'bucket' of -2 (postponed buckets): set it to a number above 0"),
+            -2 => refuse(
+                "option 'bucket' of -2 (postponed buckets): set it to a number above 0, or to -1 \
+                 for dynamic buckets",
+            ),
             _ => Ok(()),
         }
     }

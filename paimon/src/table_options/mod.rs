@@ -286,6 +286,17 @@ impl Table {
             None => Ok(()),
         }
     }
+
+    /// Refuses a table whose rows are appended, for writers that sort them by key.
+    pub(crate) fn check_has_key(&self) -> Result<()> {
+        match self.schema().primary_keys.is_empty() {
+            true => Err(Error::Unsupported(format!(
+                "table {} has no primary key: its rows are appended (AppendWriter), not merged",
+                self.name()
+            ))),
+            false => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -66,6 +66,10 @@ impl Case {
         !self.of("table").starts_with("append")
     }
 
+    pub fn has_fixed_buckets(&self) -> bool {
+        matches!(self.of("table"), "keyed" | "append-fixed")
+    }
+
     /// What Java accepts.
     fn is_valid(&self) -> bool {
         let [engine, changelog, vectors] =

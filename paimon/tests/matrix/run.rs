@@ -32,6 +32,7 @@ enum Step {
     Compact(Engine, bool),
     Alter(Engine, Alter),
     Expire(Engine),
+    Rescale(i32),
 }
 
 /// What a case left: the table's lines as everybody must read them.
@@ -191,6 +192,9 @@ impl<'a> Run<'a> {
                 steps.push(Step::Alter(self.engine(), alter.clone()));
                 shadow.alter(&alter);
             }
+            if self.case.has_fixed_buckets() && self.rng.random_bool(0.4) {
+                steps.push(Step::Rescale(self.rng.random_range(1..6)));
+            }
             for _ in 0..self.rng.random_range(1..4) {
                 let changes = self.changes(&shadow);
                 shadow.write(&changes);
@@ -257,6 +261,11 @@ impl<'a> Run<'a> {
                     }
                 }
                 self.java("compact", if *full { &["--full"] } else { &[] }, "")?;
+                Ok(())
+            }
+            Step::Rescale(buckets) => {
+                let done = self.ours.rescale(&self.name, *buckets).await;
+                self.take("rescale", done)?;
                 Ok(())
             }
             Step::Alter(engine, alter) => self.alter(*engine, alter).await,

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use arrow_array::RecordBatch;
 use futures::TryStreamExt;
 use headwater_paimon::{
-    Catalog, CommitMessage, CommitOutcome, CommitRequest, DataField, DataType, Error,
+    AppendWriter, Catalog, CommitMessage, CommitOutcome, CommitRequest, DataField, DataType, Error,
     OrphanRequest, PaimonSnapshot, Result, Retention, Schema, SchemaChange, SnapshotRef, Table,
     TableCommitter, TagRequest, WriteBuffer, WriteSettings,
     compact::{CompactScope, CompactSettings, Compactor},
@@ -90,6 +90,11 @@ impl Ours {
         changes: &[Change],
     ) -> Result<Vec<CommitMessage>> {
         let table = self.table(name).await?;
+        if definition.primary_keys.is_empty() {
+            let mut writer = AppendWriter::new(table.clone(), WriteSettings::default()).await?;
+            writer.write(&batch(&table, definition, changes)?).await?;
+            return writer.prepare().await;
+        }
         let mut buffer = WriteBuffer::new(table.clone(), WriteSettings::default())?;
         let greatest = TableCommitter::new(table.clone())
             .max_sequence_number()
@@ -162,6 +167,11 @@ impl Ours {
         }
         lines.sort();
         Ok(lines)
+    }
+
+    pub async fn rescale(&self, name: &str, buckets: i32) -> Result<()> {
+        self.table(name).await?.rescale(buckets, None).await?;
+        Ok(())
     }
 
     /// False when there was nothing to compact.
