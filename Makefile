@@ -9,10 +9,10 @@ BUILD_DIR := $(or $(CARGO_TARGET_DIR),target)
 export HEADWATER_CACHE ?= $(CURDIR)/.cache
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench chaos fuzz lint fmt doc tools oracles clean
+.PHONY: help build demo test bench bench-lake chaos fuzz lint fmt doc tools oracles clean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
 
 build: tools ## build the program (target/ci/headwater)
 	$(CARGO) build --profile $(PROFILE) --locked --bin headwater
@@ -30,9 +30,13 @@ chaos: tools oracles ## the kill test, for long (KILLS=200, SEED=random)
 fuzz: tools ## random operations on tables against a map in memory, without an end (SEED=random)
 	OPERATIONS=0 SEED=$${SEED:-$$RANDOM} $(CARGO) test --profile $(PROFILE) --locked -p headwater-paimon --test model -- --nocapture
 
-bench: tools ## speed and memory against the server's own clients; target/bench/results.json
+bench: tools ## speed and memory against the server's own clients and other engines; target/bench/results.json
 	@command -v python3 >/dev/null || tests/services/install.sh python3
 	@BENCH_PROFILE=$${BENCH_PROFILE:-$(PROFILE)} python3 tests/bench/run.py
+
+bench-lake: tools ## the lake's engine against Java Paimon and pypaimon-rust alone (ROWS=2000000); target/bench/lake.json
+	@command -v python3 >/dev/null || tests/services/install.sh python3
+	@BENCH_PROFILE=$${BENCH_PROFILE:-$(PROFILE)} python3 tests/bench/lake.py
 
 lint: tools ## format, clippy, licences and sources of dependencies
 	$(CARGO) fmt --all --check

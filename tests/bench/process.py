@@ -16,11 +16,11 @@ class Usage:
 
 
 class Process:
-    def __init__(self, command, log):
+    def __init__(self, command, log, output=os.devnull):
         self.command, self.log = command, log
-        with open(log, "w") as errors:
+        with open(log, "w") as errors, open(output, "w") as lines:
             self.began = time.monotonic()
-            self.child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
+            self.child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=lines, stderr=errors)
         atexit.register(self._kill)
 
     def _kill(self):
@@ -55,5 +55,5 @@ class Process:
         raise SystemExit(f"bench: {self.command[0]} {what}:\n{tail}")
 
 
-def measure(command, log):
-    return Process(command, log).wait()
+def measure(command, log, output=os.devnull):
+    return Process(command, log, output).wait()

@@ -45,7 +45,7 @@ class Report:
             print(f"| {result['name']} | {value} {result['unit']} | {result['goal'] or ''} | {met} |")
 
 
-def machine_line(server_version):
+def machine_line(server_version=None):
     model = platform.machine()
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     try:
@@ -56,4 +56,5 @@ def machine_line(server_version):
     system = f"{platform.system()} {platform.release()}"
     # A load above zero before anything was measured says that others use the machine: their share is not ours.
     load = f"load before {os.getloadavg()[0]:.1f}"
-    return f"{os.cpu_count()} x {model}, {memory_gb:.0f} GB, {system}; MySQL {server_version}; {load}"
+    server = f"MySQL {server_version}; " if server_version else ""
+    return f"{os.cpu_count()} x {model}, {memory_gb:.0f} GB, {system}; {server}{load}"

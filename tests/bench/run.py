@@ -8,6 +8,8 @@ Environment:
   BENCH_UPDATES   single-row updates (300000)
   BENCH_ROUNDS    runs of each side (3)
   BENCH_INTERVAL  checkpoint interval while catching up (1s)
+
+and that of lake.py.
 """
 
 import argparse
@@ -18,6 +20,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import lake
 from job import Job
 from process import Usage, measure
 from report import Report, machine_line
@@ -103,6 +106,10 @@ class Bench:
             self.report.keep("start: headwater", Usage(seconds, usage.cpu_seconds, usage.peak_mb))
         self.report.add("start to first committed row", self.report.median("start: headwater", "seconds"), "s", at_most=1.5)
 
+    def lake(self):
+        """The lake's engine alone, against other engines (lake.py)."""
+        lake.take(self.folder, self.report)
+
     def compare(self, name, yardstick, changes, speed_at_least, cpu_at_most=None):
         report, theirs, ours = self.report, f"{name}: {yardstick}", f"{name}: headwater"
         for side in [ours, theirs] if self.binary else [theirs]:
@@ -126,7 +133,8 @@ def build():
 
 
 def main():
-    measures = {"snapshot": Bench.snapshot, "inserts": Bench.inserts, "updates": Bench.single_updates, "start": Bench.start}
+    measures = {"snapshot": Bench.snapshot, "inserts": Bench.inserts, "updates": Bench.single_updates, "start": Bench.start,
+                "lake": Bench.lake}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("only", nargs="*", help=f"measures to take: {', '.join(measures)} (default: all)")
     parser.add_argument("--yardsticks", action="store_true", help="measure the server's clients only")
@@ -146,7 +154,8 @@ def main():
         machine = machine_line(server.version())
         server.create_tables()
         bench = Bench(binary, server, folder)
-        for name in arguments.only or measures:
+        default = [name for name in measures if binary or name != "lake"]
+        for name in arguments.only or default:
             print(f"{name}:", flush=True)
             measures[name](bench)
     finally:

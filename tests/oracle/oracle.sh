@@ -19,6 +19,7 @@
 #   oracle.sh tag    WAREHOUSE DB.TABLE create NAME [--snapshot N] | delete NAME | list
 #   oracle.sh rollback WAREHOUSE DB.TABLE N|TAG
 #   oracle.sh orphan WAREHOUSE DB.TABLE [--older-than-s N] [--delete]      files that nothing refers to
+#   oracle.sh bench  WAREHOUSE DB.TABLE --rows N --every M --order random|ascending    writes N rows, a commit for M
 #   oracle.sh vectors < {"types":["INT"],"values":[1],"buckets":[4]}       bytes of the BinaryRow, hash, bucket
 #   oracle.sh serve PORT         the same verbs by HTTP (Oracle.java); 0 chooses a port; prints it; ends with its input
 #   oracle.sh build              only compile

@@ -101,6 +101,7 @@ public final class Oracle {
             case "tag": Maintaining.tag(call); return true;
             case "rollback": Maintaining.rollback(call); return true;
             case "orphan": Maintaining.orphan(call); return true;
+            case "bench": Bench.write(call); return true;
             case "vectors": Writing.vectors(call); return true;
             default: throw new IllegalArgumentException("no verb " + verb);
         }
