@@ -16,7 +16,8 @@ use crate::{
     data_file::{FileLayout, FilePurpose, KeyValueBatch, RollingWriter},
     data_file_meta::{CompactIncrement, DataFileMeta},
     data_type::{DataField, DataType},
-    error::Result,
+    error::{Error, Result},
+    index::deletion_vector::{DeletionVector, DeletionVectors, Width},
     index_manifest::IndexFileMeta,
     merge::MergeFunction,
     read::{FileOpener, OrderedFile, RowSource, Section, SortedMerge, SortedRun, sections},
@@ -311,14 +312,14 @@ impl Work<'_> {
         .with_purpose(purpose)
     }
 
-    /// Returns the positions of rows above that are deleted now, by file.
+    /// Returns which rows above are deleted now, by file.
     async fn merge_into(
         &self,
         sections: Vec<Section>,
         files: &mut RollingWriter,
         changes: &mut RollingWriter,
         rewrite: bool,
-    ) -> Result<HashMap<String, Vec<i64>>> {
+    ) -> Result<DeletionVectors> {
         let rewriter = self.rewriter;
         let opener = FileOpener::new(
             rewriter.table.clone(),
@@ -326,7 +327,8 @@ impl Work<'_> {
             self.place.bucket,
         )
         .without_rows(self.vectors.before());
-        let mut deleted = HashMap::new();
+        let mut deleted = DeletionVectors::new();
+        let width = Width::of(rewriter.table.schema());
         let columns = &rewriter.table.schema().fields;
         let keys = &rewriter.keys;
         let function = &rewriter.function;
@@ -346,7 +348,7 @@ impl Work<'_> {
                 }
                 continue;
             }
-            let mut above = Above::new(&section, output_level);
+            let mut above = Above::new(&section, output_level, width);
             let with_positions = self.deletes_above();
             let merge = SortedMerge::open_groups(opener, section, columns, keys, with_positions);
             let mut merge = merge.await?;
@@ -362,16 +364,15 @@ impl Work<'_> {
                     changes: made,
                     superseded,
                 } = made;
-                above.delete(&superseded);
+                above.delete(&superseded)?;
                 changes.write(&made).await?;
                 if rewrite {
                     files.write(&self.kept(rows)?).await?;
                 }
             }
-            for (file, positions) in above.deleted.into_values() {
-                // A file may reach into several sections.
-                let of_file: &mut Vec<i64> = deleted.entry(file).or_default();
-                of_file.extend(positions);
+            for (file, rows) in above.deleted.into_values() {
+                let empty = || DeletionVector::new(width);
+                deleted.entry(file).or_insert_with(empty).merge(&rows)?;
             }
         }
         Ok(deleted)
@@ -411,27 +412,33 @@ impl Work<'_> {
 
 /// Rows of a section's files above the output that are to be deleted.
 struct Above {
-    /// By place of the file: its name, and positions.
-    deleted: HashMap<usize, (String, Vec<i64>)>,
+    /// By place of the file: its name, and which.
+    deleted: HashMap<usize, (String, DeletionVector)>,
 }
 
 impl Above {
-    fn new(section: &Section, output_level: i32) -> Self {
+    fn new(section: &Section, output_level: i32, width: Width) -> Self {
         let files = section.iter().flatten();
         let above = files.filter(|file| file.meta.level > output_level);
         Self {
             deleted: above
-                .map(|file| (file.order, (file.meta.file_name.clone(), Vec::new())))
+                .map(|file| {
+                    let rows = DeletionVector::new(width);
+                    (file.order, (file.meta.file_name.clone(), rows))
+                })
                 .collect(),
         }
     }
 
-    fn delete(&mut self, rows: &[RowSource]) {
+    fn delete(&mut self, rows: &[RowSource]) -> Result<()> {
         for row in rows {
-            if let Some((_, positions)) = self.deleted.get_mut(&row.file) {
-                positions.push(row.position);
+            if let Some((file, vector)) = self.deleted.get_mut(&row.file) {
+                let position = u64::try_from(row.position)
+                    .map_err(|_| Error::Internal(format!("row {} of file {file}", row.position)))?;
+                vector.insert(position)?;
             }
         }
+        Ok(())
     }
 }
 

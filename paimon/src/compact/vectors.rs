@@ -7,8 +7,8 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     data_file_meta::CompactIncrement,
-    error::{Error, Result},
-    index::deletion_vector::{DeletionVector, DeletionVectors, Width},
+    error::Result,
+    index::deletion_vector::DeletionVectors,
     index_manifest::{DELETION_VECTORS_INDEX, IndexFileMeta, IndexManifestEntry},
     table::Table,
 };
@@ -16,7 +16,6 @@ use crate::{
 /// Vectors of one bucket.
 #[derive(Debug)]
 pub(crate) struct BucketVectors {
-    width: Width,
     /// Files that they were read from.
     files: Vec<IndexFileMeta>,
     before: Arc<DeletionVectors>,
@@ -32,7 +31,6 @@ impl BucketVectors {
             vectors.extend(table.read_deletion_vectors(file).await?);
         }
         Ok(Self {
-            width: Width::of(table.schema()),
             files: files.to_vec(),
             now: vectors.clone(),
             before: Arc::new(vectors),
@@ -53,20 +51,18 @@ impl BucketVectors {
     /// Deletes rows, by file.
     ///
     /// # Errors
-    /// Those of [`DeletionVector::insert`].
-    pub(crate) fn delete(&mut self, rows: HashMap<String, Vec<i64>>) -> Result<()> {
-        for (file, positions) in rows {
-            if positions.is_empty() {
+    /// Those of [`DeletionVector::merge`](crate::index::DeletionVector::merge).
+    pub(crate) fn delete(&mut self, rows: DeletionVectors) -> Result<()> {
+        for (file, rows) in rows {
+            if rows.is_empty() {
                 continue;
             }
-            let width = self.width;
-            let vector = self.now.entry(file);
-            let vector = vector.or_insert_with(|| DeletionVector::new(width));
-            for position in positions {
-                let position = u64::try_from(position).map_err(|_| {
-                    Error::Internal(format!("a row at position {position} of a file"))
-                })?;
-                self.is_changed |= vector.insert(position)?;
+            self.is_changed = true;
+            match self.now.get_mut(&file) {
+                Some(vector) => vector.merge(&rows)?,
+                None => {
+                    self.now.insert(file, rows);
+                }
             }
         }
         Ok(())

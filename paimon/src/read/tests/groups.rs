@@ -39,6 +39,7 @@ async fn groups_hold_all_rows_of_a_key_the_oldest_first() {
         }
         let (opener, sections, keys) = all_sections(&table, &files);
         let mut found = Vec::new();
+        let mut firsts: BTreeMap<usize, i64> = BTreeMap::new();
         for section in sections {
             let columns = &table.schema().fields;
             let merge = SortedMerge::open_groups(opener.clone(), section, columns, &keys, true);
@@ -50,8 +51,9 @@ async fn groups_hold_all_rows_of_a_key_the_oldest_first() {
                     let level = files[source.file].level;
                     assert_eq!(level, source.level);
                     // Numbers of a file ascend with the key, one by one.
-                    let first = files[source.file].min_sequence_number;
-                    assert_eq!(source.position, row.sequence - first);
+                    assert!(source.position < files[source.file].row_count);
+                    let first = row.sequence - source.position;
+                    assert_eq!(*firsts.entry(source.file).or_insert(first), first);
                     assert!(row.value.starts_with(&format!("{level}-")));
                 }
                 let mut start = 0;
