@@ -187,7 +187,9 @@ async fn rescale(
         if awaits_changelog(&table, &files)? {
             // Once rows have moved nobody can tell what changed.
             let mut compactor = Compactor::new(table.clone(), CompactSettings::default())?;
-            let messages = compactor.run(CompactScope::Full, |it| it == partition).await?;
+            let messages = compactor
+                .run(CompactScope::Full, |it| it == partition)
+                .await?;
             committer.commit(&request(identifier, messages)).await?;
             continue;
         }

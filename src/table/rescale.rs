@@ -36,7 +36,9 @@ pub async fn rescale(
     };
     if partitions.as_ref().is_some_and(Vec::is_empty) {
         let values = args.partition.iter();
-        let values: Vec<String> = values.map(|(key, value)| format!("{key}={value}")).collect();
+        let values: Vec<String> = values
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
         return Err(JobError::Definite(format!(
             "table {} has no partition {}: headwater table files shows what there is",
             table.name(),

@@ -134,8 +134,7 @@ async fn partitions_that_are_committed_make_room() {
     let unknown = fixture.table.schema().buckets();
     assert_eq!(unknown, -1);
     assert!(assigner.assign(&[9], 1).is_err());
-    let outside =
-        crate::fixture::fixture(&columns, &["id"], &["p"], &[("bucket", "-1")]);
+    let outside = crate::fixture::fixture(&columns, &["id"], &["p"], &[("bucket", "-1")]);
     let error = DynamicBucketAssigner::new(&outside.table).unwrap_err();
     assert!(error.to_string().contains("cross-partition"), "{error}");
 }
