@@ -12,5 +12,7 @@ mod pick;
 mod rewrite;
 mod task;
 
+pub(crate) use lookup::take_rows;
+pub(crate) use options::needs_lookup;
 pub(crate) use rewrite::{filter, retracts};
 pub use task::{BucketCompaction, CompactScope, CompactSettings, Compactor};
