@@ -226,7 +226,7 @@ fn schemas_that_cannot_be_are_refused() {
     for (names, keys, partitions, bucket, says) in [
         (&["a", "A"][..], &["a"][..], &[][..], "1", "case"),
         (&["a"], &["b"], &[], "1", "not a column"),
-        (&["a"], &[], &[], "1", "without a primary key"),
+        (&["a"], &[], &[], "1", "bucket-key"),
         (
             &["a", "b"],
             &["a"],
@@ -235,7 +235,6 @@ fn schemas_that_cannot_be_are_refused() {
             "outside of the primary key",
         ),
         (&["a"], &["a"], &["a"], "1", "only partition columns"),
-        (&["a"], &["a"], &[], "-1", "dynamic"),
         (&["a"], &["a"], &[], "-2", "postponed"),
         (&["a"], &["a"], &[], "0", "above 0"),
         (&["a"], &["a"], &[], "x", "above 0"),

@@ -199,7 +199,8 @@ fn adds(rows: &KeyValueBatch, row: usize) -> bool {
     kind.is_some_and(|kind| !retracts(*kind))
 }
 
-fn take_rows(batch: &KeyValueBatch, places: &UInt64Array) -> Result<KeyValueBatch> {
+/// Rows by their places.
+pub(crate) fn take_rows(batch: &KeyValueBatch, places: &UInt64Array) -> Result<KeyValueBatch> {
     let columns = batch
         .columns
         .iter()

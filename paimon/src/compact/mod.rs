@@ -13,5 +13,7 @@ mod rewrite;
 mod task;
 mod vectors;
 
+pub(crate) use lookup::take_rows;
+pub(crate) use options::needs_lookup;
 pub(crate) use rewrite::{filter, retracts};
 pub use task::{BucketCompaction, CompactScope, CompactSettings, Compactor};

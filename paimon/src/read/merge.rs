@@ -10,10 +10,13 @@ use arrow_array::{
 use arrow_select::interleave::interleave;
 
 use crate::{
+    compact::{needs_lookup, take_rows},
     data_file::KeyValueBatch,
     data_type::DataField,
     error::{Error, Result},
     merge::{Groups, MergeFunction},
+    schema::Schema,
+    table_options::{MergeEngine, TableOptions},
 };
 
 use super::{
@@ -59,6 +62,10 @@ pub(crate) struct SortedMerge {
     function: Option<Arc<dyn MergeFunction>>,
     /// Only the newest row of a key is picked.
     newest_only: bool,
+    /// Of a key only the rows of level 0 and that of the lowest level above count. Source:
+    /// `PrimaryKeyFileStoreTable`, `LookupMergeFunction`: where compactions look older rows up, that
+    /// one has those above it merged in, which stand there still.
+    lowest_is_all: bool,
     /// Picks no deletes. For readers, and only with `newest_only`.
     drops_deletes: bool,
     runs: Vec<Run>,
@@ -82,6 +89,41 @@ enum Halt {
     UsedUp(usize),
     /// No rows are left.
     End,
+}
+
+/// Whether compactions of a table merge what they look up into what they write. Of `first-row` the
+/// older row stays, which is the one above.
+fn looks_up(schema: &Schema) -> Result<bool> {
+    let options = TableOptions::of(schema)?;
+    Ok(options.merge.engine != MergeEngine::FirstRow && needs_lookup(&options))
+}
+
+/// Of each key the rows of level 0 and that of the lowest level above.
+fn counting(groups: KeyGroups) -> Result<KeyGroups> {
+    let level = |row: &usize| groups.sources.get(*row).map_or(0, |source| source.level);
+    let mut kept: Vec<u64> = Vec::with_capacity(groups.rows.rows());
+    let mut ends = Vec::with_capacity(groups.ends.len());
+    let mut begin = 0;
+    for end in &groups.ends {
+        let above = (begin..*end).filter(|row| level(row) > 0);
+        let lowest = above.min_by_key(level);
+        let counts = (begin..*end).filter(|row| level(row) == 0 || Some(*row) == lowest);
+        kept.extend(counts.map(|row| row as u64));
+        ends.push(kept.len());
+        begin = *end;
+    }
+    if kept.len() == groups.rows.rows() {
+        return Ok(groups);
+    }
+    let sources = kept
+        .iter()
+        .filter_map(|row| groups.sources.get(usize::try_from(*row).ok()?).copied())
+        .collect();
+    Ok(KeyGroups {
+        rows: take_rows(&groups.rows, &kept.into())?,
+        ends,
+        sources,
+    })
 }
 
 impl SortedMerge {
@@ -132,11 +174,14 @@ impl SortedMerge {
         function: Option<Arc<dyn MergeFunction>>,
         newest_only: bool,
     ) -> Result<Self> {
+        let schema = opener.table().schema();
+        let lowest_is_all = function.is_some() && !newest_only && looks_up(schema)?;
         let mut merge = Self {
             layout,
             opener,
             function,
             newest_only,
+            lowest_is_all,
             drops_deletes: false,
             heap: Vec::with_capacity(section.len()),
             runs: section.into_iter().map(Run::new).collect(),
@@ -177,6 +222,10 @@ impl SortedMerge {
                         sources: groups.sources,
                     }));
                 }
+            };
+            let groups = match self.lowest_is_all {
+                true => counting(groups)?,
+                false => groups,
             };
             let (rows, of_groups) = function.merge(&Groups {
                 rows: &groups.rows,

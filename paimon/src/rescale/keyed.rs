@@ -226,7 +226,7 @@ impl KeyedRescale {
                     &self.keys,
                     self.function.clone(),
                 );
-                source.merge = Some(merge.await?.dropping_deletes());
+                source.merge = Some(merge.await?);
                 continue;
             };
             let Some(merged) = merge.next().await? else {

@@ -291,7 +291,7 @@ fn options_that_change_the_meaning_are_refused() {
         ("changelog-producer", "output"),
         ("sequence.field", "w"),
         ("rowkind.field", "v"),
-        ("bucket", "-1"),
+        ("bucket", "-2"),
         ("file.compression", "gzip"),
         ("metadata.stats-mode", "truncate(0)"),
         ("target-file-size", "much"),
