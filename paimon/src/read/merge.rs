@@ -72,6 +72,8 @@ pub(crate) struct SortedMerge {
     ends: Vec<usize>,
     /// Key of the row looked at last.
     last_key: Option<Vec<u8>>,
+    /// Its beginning, as [`Run::head`] has it.
+    last_head: u128,
 }
 
 /// Why picking came to a halt.
@@ -131,6 +133,7 @@ impl SortedMerge {
             picked: Vec::with_capacity(BATCH_ROWS),
             ends: Vec::new(),
             last_key: None,
+            last_head: 0,
         };
         for run in 0..merge.runs.len() {
             if merge.load(run).await? {
@@ -232,7 +235,8 @@ impl SortedMerge {
             let Some(run) = self.runs.get_mut(first) else {
                 return Halt::End;
             };
-            let is_new = self.last_key.as_deref() != Some(run.key());
+            let is_new =
+                self.last_head != run.head() || self.last_key.as_deref() != Some(run.key());
             if is_new {
                 // All that is picked is complete now.
                 if !self.newest_only && !self.picked.is_empty() {
@@ -241,6 +245,7 @@ impl SortedMerge {
                 if self.picked.len() >= BATCH_ROWS {
                     return Halt::Full;
                 }
+                self.last_head = run.head();
                 let last_key = self.last_key.get_or_insert_default();
                 last_key.clear();
                 last_key.extend_from_slice(run.key());
@@ -361,7 +366,7 @@ impl SortedMerge {
             true => b.compare_age(a),
             false => a.compare_age(b),
         };
-        a.key().cmp(b.key()).then_with(by_age) == Ordering::Less
+        a.compare_key(b).then_with(by_age) == Ordering::Less
     }
 
     #[expect(
