@@ -20,11 +20,30 @@ use super::{
     bucket::{BATCH_ROWS, leaves_row},
     file::FileOpener,
     run::{Layout, OpenBatch, RowSource, Run},
-    section::Section,
+    section::{OrderedFile, Section},
 };
 
 /// Rows that all runs together hold decoded, about.
 const OPEN_ROWS: usize = 128 << 10;
+
+/// Bytes of these rows, about.
+const OPEN_BYTES: u64 = 32 << 20;
+/// Decoded rows are larger than those in a file, about so many times.
+const DECODED: u64 = 2;
+
+/// Rows of a batch, so that those of all runs stay within bounds, by the average row of each file.
+fn batch_rows(section: &Section) -> usize {
+    let runs = section.len().max(1);
+    let row_bytes = |file: &OrderedFile| {
+        let bytes = u64::try_from(file.meta.file_size).unwrap_or(0);
+        bytes / u64::try_from(file.meta.row_count).unwrap_or(0).max(1)
+    };
+    let largest = section.iter().flatten().map(row_bytes).max().unwrap_or(0);
+    let by_bytes = OPEN_BYTES / runs as u64 / (largest * DECODED).max(1);
+    (OPEN_ROWS / runs)
+        .min(usize::try_from(by_bytes).unwrap_or(usize::MAX))
+        .clamp(64, BATCH_ROWS)
+}
 
 /// Rows that a merge hands on, by key.
 #[derive(Debug)]
@@ -120,7 +139,7 @@ impl SortedMerge {
         function: Option<Arc<dyn MergeFunction>>,
         newest_only: bool,
     ) -> Result<Self> {
-        let batch_rows = (OPEN_ROWS / section.len().max(1)).clamp(64, BATCH_ROWS);
+        let batch_rows = batch_rows(&section);
         let mut merge = Self {
             layout: Layout::new(opener.table().schema(), columns, keys, batch_rows)?,
             opener,
