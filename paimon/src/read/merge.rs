@@ -27,7 +27,7 @@ use super::{
 const OPEN_ROWS: usize = 128 << 10;
 
 /// Bytes of these rows, about.
-const OPEN_BYTES: u64 = 32 << 20;
+const OPEN_BYTES: u64 = 16 << 20;
 /// Decoded rows are larger than those in a file, about so many times.
 const DECODED: u64 = 2;
 
