@@ -86,16 +86,32 @@ pub enum PythonReader {
 
 /// The sorted canonical lines of each table, by a reader in Python.
 pub fn python(reader: PythonReader, warehouse: &str, tables: &[String]) -> Vec<Vec<String>> {
+    python_within(reader, warehouse, tables, 3600).expect("pypaimon took more than an hour")
+}
+
+/// As [`python`], or `None` if it takes more seconds than that: pypaimon can take minutes for a
+/// small table.
+pub fn python_within(
+    reader: PythonReader,
+    warehouse: &str,
+    tables: &[String],
+    seconds: u64,
+) -> Option<Vec<Vec<String>>> {
     let name = match reader {
         PythonReader::Pure => "python",
         PythonReader::Rust => "rust",
     };
-    let output = Command::new(script("pypaimon/read.sh"))
+    let output = Command::new("timeout")
+        .arg(seconds.to_string())
+        .arg(script("pypaimon/read.sh"))
         .args(["--reader", name, warehouse])
         .args(tables)
         .stdin(Stdio::null())
         .output()
         .unwrap();
+    if output.status.code() == Some(124) {
+        return None;
+    }
     assert!(
         output.status.success(),
         "pypaimon ({name}) {tables:?}: {}",
@@ -110,5 +126,5 @@ pub fn python(reader: PythonReader, warehouse: &str, tables: &[String]) -> Vec<V
         }
     }
     assert_eq!(all.len(), tables.len());
-    all
+    Some(all)
 }

@@ -324,6 +324,7 @@ mod tests {
 
     #[test]
     fn all_spellings_mean_the_same() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
         for [endpoint, style, region] in [
             ["s3.endpoint", "s3.path.style.access", "s3.region"],
             ["s3a.endpoint", "s3.path-style-access", "s3.endpoint.region"],

@@ -23,11 +23,30 @@ use super::{
     bucket::{BATCH_ROWS, leaves_row},
     file::FileOpener,
     run::{Layout, OpenBatch, RowSource, Run},
-    section::Section,
+    section::{OrderedFile, Section},
 };
 
 /// Rows that all runs together hold decoded, about.
 const OPEN_ROWS: usize = 128 << 10;
+
+/// Bytes of these rows, about.
+const OPEN_BYTES: u64 = 16 << 20;
+/// Decoded rows are larger than those in a file, about so many times.
+const DECODED: u64 = 2;
+
+/// Rows of a batch, so that those of all runs stay within bounds, by the average row of each file.
+fn batch_rows(section: &Section) -> usize {
+    let runs = section.len().max(1);
+    let row_bytes = |file: &OrderedFile| {
+        let bytes = u64::try_from(file.meta.file_size).unwrap_or(0);
+        bytes / u64::try_from(file.meta.row_count).unwrap_or(0).max(1)
+    };
+    let largest = section.iter().flatten().map(row_bytes).max().unwrap_or(0);
+    let by_bytes = OPEN_BYTES / runs as u64 / (largest * DECODED).max(1);
+    (OPEN_ROWS / runs)
+        .min(usize::try_from(by_bytes).unwrap_or(usize::MAX))
+        .clamp(64, BATCH_ROWS)
+}
 
 /// Rows that a merge hands on, by key.
 #[derive(Debug)]
@@ -79,6 +98,8 @@ pub(crate) struct SortedMerge {
     ends: Vec<usize>,
     /// Key of the row looked at last.
     last_key: Option<Vec<u8>>,
+    /// Its beginning, as [`Run::head`] has it.
+    last_head: u128,
 }
 
 /// Why picking came to a halt.
@@ -162,7 +183,7 @@ impl SortedMerge {
         keys: &[DataField],
         with_positions: bool,
     ) -> Result<Layout> {
-        let batch_rows = (OPEN_ROWS / section.len().max(1)).clamp(64, BATCH_ROWS);
+        let batch_rows = batch_rows(section);
         let schema = opener.table().schema();
         Layout::new(schema, columns, keys, batch_rows, with_positions)
     }
@@ -189,6 +210,7 @@ impl SortedMerge {
             picked: Vec::with_capacity(BATCH_ROWS),
             ends: Vec::new(),
             last_key: None,
+            last_head: 0,
         };
         for run in 0..merge.runs.len() {
             if merge.load(run).await? {
@@ -294,7 +316,8 @@ impl SortedMerge {
             let Some(run) = self.runs.get_mut(first) else {
                 return Halt::End;
             };
-            let is_new = self.last_key.as_deref() != Some(run.key());
+            let is_new =
+                self.last_head != run.head() || self.last_key.as_deref() != Some(run.key());
             if is_new {
                 // All that is picked is complete now.
                 if !self.newest_only && !self.picked.is_empty() {
@@ -303,6 +326,7 @@ impl SortedMerge {
                 if self.picked.len() >= BATCH_ROWS {
                     return Halt::Full;
                 }
+                self.last_head = run.head();
                 let last_key = self.last_key.get_or_insert_default();
                 last_key.clear();
                 last_key.extend_from_slice(run.key());
@@ -426,7 +450,7 @@ impl SortedMerge {
             true => b.compare_age(a),
             false => a.compare_age(b),
         };
-        a.key().cmp(b.key()).then_with(by_age) == Ordering::Less
+        a.compare_key(b).then_with(by_age) == Ordering::Less
     }
 
     #[expect(

@@ -147,6 +147,8 @@ pub(super) struct Run {
     source: RowSource,
     file_name: String,
     keys: Option<Rows>,
+    /// The [`head`] of each key.
+    heads: Vec<u128>,
     orders: Option<Rows>,
     sequences: Int64Array,
     kinds: Int8Array,
@@ -170,6 +172,7 @@ impl Run {
             },
             file_name: String::new(),
             keys: None,
+            heads: Vec::new(),
             orders: None,
             sequences: Int64Array::from(Vec::<i64>::new()),
             kinds: Int8Array::from(Vec::<i8>::new()),
@@ -184,6 +187,18 @@ impl Run {
             Some(rows) if self.at < rows.num_rows() => rows.row(self.at).data(),
             _ => &[],
         }
+    }
+
+    /// The beginning of the key; different for different keys that are short.
+    pub(super) fn head(&self) -> u128 {
+        self.heads.get(self.at).copied().unwrap_or(0)
+    }
+
+    /// The order of two keys: most differ in their heads, and these are one comparison.
+    pub(super) fn compare_key(&self, other: &Self) -> Ordering {
+        self.head()
+            .cmp(&other.head())
+            .then_with(|| self.key().cmp(other.key()))
     }
 
     /// Value of `sequence.field`, comparable.
@@ -265,6 +280,8 @@ impl Run {
         let keys = layout
             .key_converter
             .convert_columns(some(layout.values..behind_keys))?;
+        self.heads.clear();
+        self.heads.extend(keys.iter().map(|key| head(key.data())));
         self.check_order(&keys)?;
         self.orders = match &layout.sequence_converter {
             Some(converter) => Some(converter.convert_columns(some(behind_keys..hidden))?),
@@ -293,10 +310,10 @@ impl Run {
             (Some(last), Some(first)) => last.as_slice() < first.data(),
             _ => true,
         };
-        let ascending = keys
-            .iter()
-            .zip(keys.iter().skip(1))
-            .all(|(a, b)| a.data() < b.data());
+        let heads = self.heads.iter().zip(self.heads.iter().skip(1));
+        let ascending = heads
+            .enumerate()
+            .all(|(at, (a, b))| a < b || a == b && keys.row(at).data() < keys.row(at + 1).data());
         if behind && ascending {
             self.last_key = keys.iter().next_back().map(|key| key.data().to_vec());
             return Ok(());
@@ -305,5 +322,42 @@ impl Run {
             path: self.file_name.clone(),
             message: "its rows are not in the order of the key".into(),
         })
+    }
+}
+
+/// The first 16 bytes of a key as a number, zeros behind a shorter one: where two of them differ,
+/// their order is that of the keys.
+fn head(key: &[u8]) -> u128 {
+    let mut bytes = [0; 16];
+    for (to, from) in bytes.iter_mut().zip(key) {
+        *to = *from;
+    }
+    u128::from_be_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::head;
+
+    /// Heads may be the same for different keys, but never in another order.
+    #[test]
+    fn heads_are_in_the_order_of_the_keys() {
+        let long = |last: u8| [&[7_u8; 16][..], &[last]].concat();
+        let mut keys: Vec<Vec<u8>> = vec![vec![], vec![0], vec![0, 0], vec![1], long(0), long(9)];
+        for first in [0, 1, 127, 128, 255] {
+            for length in [1, 8, 9, 15, 16, 17, 40] {
+                let mut key = vec![first; length];
+                keys.push(key.clone());
+                key.insert(length / 2, 128);
+                keys.push(key);
+            }
+        }
+        for a in &keys {
+            for b in &keys {
+                let by_head = head(a).cmp(&head(b));
+                assert!(by_head.is_eq() || by_head == a.cmp(b), "{a:?} {b:?}");
+                assert_eq!(by_head.then_with(|| a.cmp(b)), a.cmp(b));
+            }
+        }
     }
 }
