@@ -224,16 +224,13 @@ impl Upkeep {
         let began = Instant::now();
         let messages = compactor.run(scope, |_| true).await?;
         if !messages.is_empty() {
-            let latest = table.latest_snapshot().await?;
             let request = CommitRequest {
                 user: self.user(job),
                 identifier: self.identifier.fetch_add(1, Ordering::Relaxed),
                 messages,
                 watermark_ms: None,
-                // Its rows are those of the checkpoint before it.
-                properties: latest
-                    .and_then(|latest| latest.properties)
-                    .unwrap_or_default(),
+                // It gets those of the checkpoint before it.
+                properties: BTreeMap::new(),
                 expect: None,
             };
             let outcome = committer.lock().await.commit(&request).await?;

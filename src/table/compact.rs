@@ -1,6 +1,6 @@
 //! `headwater compact` and `headwater table compact`: a compactor of its own, beside whoever writes.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use headwater_paimon::{
     Catalog, CommitOutcome, CommitRequest, CompactOutcome, Table,
@@ -201,16 +201,13 @@ async fn one(
             .map(|new| new.file_size)
             .sum::<i64>();
     }
-    let latest = table.latest_snapshot().await?;
     let outcome = table
         .commit(&CommitRequest {
             user: user.name.clone(),
             identifier: user.next(),
             messages,
             watermark_ms: None,
-            properties: latest
-                .and_then(|latest| latest.properties)
-                .unwrap_or_default(),
+            properties: BTreeMap::new(),
             expect: None,
         })
         .await?;

@@ -9,6 +9,13 @@ use crate::{
     error::{JobError, Result},
 };
 
+/// Options that decouple changelogs from their snapshots.
+const CHANGELOG_OPTIONS: [&str; 3] = [
+    "changelog.num-retained.min",
+    "changelog.num-retained.max",
+    "changelog.time-retained",
+];
+
 /// What an expiry did.
 #[derive(Debug, Serialize)]
 pub struct ExpireAnswer {
@@ -39,6 +46,16 @@ pub async fn expire(
     }
     if let Some(age) = args.older_than {
         retention.snapshot_age_max = age;
+    }
+    // Changelogs go with their snapshots, unless the table says how long they are kept.
+    let options = &table.schema().options;
+    if !options
+        .keys()
+        .any(|name| CHANGELOG_OPTIONS.contains(&name.as_str()))
+    {
+        retention.changelogs_min = retention.snapshots_min;
+        retention.changelogs_max = retention.snapshots_max;
+        retention.changelog_age_max = retention.snapshot_age_max;
     }
     let tags = table.expire_tags().await?;
     let mut all = Expired::default();

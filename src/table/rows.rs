@@ -1,13 +1,15 @@
 //! Writes rows as JSON lines, CSV or a table for people.
 
-use std::io::Write;
+use std::{io::Write, sync::Arc};
 
-use arrow_array::RecordBatch;
-use arrow_cast::pretty::pretty_format_batches;
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_cast::{cast, pretty::pretty_format_batches};
 use arrow_json::{
     LineDelimitedWriter,
     writer::{LineDelimited, WriterBuilder},
 };
+
+use arrow_schema::{DataType, FieldRef, Schema};
 
 use crate::{
     cli::table::RowFormat,
@@ -52,6 +54,7 @@ impl<W: Write> RowWriter<W> {
 
     /// False: there is room for no more.
     pub(super) fn write(&mut self, batch: RecordBatch) -> Result<bool> {
+        let batch = shown(&batch)?;
         match self {
             Self::Json(writer) => writer.write(&batch).map_err(failed)?,
             Self::Csv(writer) => writer.write(&batch).map_err(failed)?,
@@ -82,10 +85,68 @@ impl<W: Write> RowWriter<W> {
     }
 }
 
+/// The same rows with the zone UTC written as an offset, the only form that the printers know.
+fn shown(batch: &RecordBatch) -> Result<RecordBatch> {
+    let fields = batch.schema().fields().iter().map(printable_field);
+    let fields: Vec<FieldRef> = fields.collect();
+    let columns = batch.columns().iter().zip(&fields).map(|(column, field)| {
+        match column.data_type() == field.data_type() {
+            true => Ok(column.clone()),
+            false => cast(column, field.data_type()),
+        }
+    });
+    let columns = columns.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
+        .map_err(failed)
+}
+
+fn printable_field(field: &FieldRef) -> FieldRef {
+    let data_type = printable(field.data_type());
+    Arc::new(field.as_ref().clone().with_data_type(data_type))
+}
+
+fn printable(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(*unit, Some("+00:00".into())),
+        DataType::List(item) => DataType::List(printable_field(item)),
+        DataType::Map(entries, sorted) => DataType::Map(printable_field(entries), *sorted),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(printable_field).collect()),
+        other => other.clone(),
+    }
+}
+
 fn failed(error: arrow_schema::ArrowError) -> JobError {
     JobError::Definite(format!("cannot print the rows: {error}"))
 }
 
 fn broken(error: std::io::Error) -> JobError {
     JobError::Definite(format!("cannot print the rows: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{ArrayRef, TimestampMillisecondArray};
+
+    use super::*;
+
+    #[test]
+    fn times_with_a_zone_are_printed_in_every_format() {
+        let times = TimestampMillisecondArray::from(vec![Some(0), None]).with_timezone("UTC");
+        let times: ArrayRef = Arc::new(times);
+        let batch = RecordBatch::try_from_iter([("at", times)]).unwrap();
+        for (format, expected) in [
+            (
+                RowFormat::Json,
+                "{\"at\":\"1970-01-01T00:00:00Z\"}\n{\"at\":null}\n",
+            ),
+            (RowFormat::Csv, "at\n1970-01-01T00:00:00Z\n\"\"\n"),
+        ] {
+            let mut out = Vec::new();
+            let mut writer = RowWriter::new(format, &mut out);
+            assert!(writer.write(batch.clone()).unwrap());
+            writer.finish().unwrap();
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+    }
 }

@@ -75,7 +75,8 @@ pub struct CommitRequest {
     /// Event time up to which the table is complete, milliseconds since the epoch. A snapshot never
     /// goes back behind the one before.
     pub watermark_ms: Option<i64>,
-    /// What shall be found in the snapshot.
+    /// What shall be found in the snapshot. A COMPACT has those of the snapshot before it, if that
+    /// has any.
     pub properties: BTreeMap<String, String>,
     /// What the committer believes of the table.
     pub expect: Option<Expect>,

@@ -1,6 +1,6 @@
 //! One try: write the manifests and lists, create the snapshot, make sure of the answer.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::try_join;
 
@@ -203,7 +203,7 @@ impl TableCommitter {
             statistics: latest
                 .filter(|latest| latest.schema_id == schema_id)
                 .and_then(|latest| latest.statistics.clone()),
-            properties: (!request.properties.is_empty()).then(|| request.properties.clone()),
+            properties: properties(request, kind, latest),
             next_row_id: Some(latest.and_then(|latest| latest.next_row_id).unwrap_or(0)),
         }
     }
@@ -274,5 +274,19 @@ impl TableCommitter {
         Ok(ours
             .iter()
             .all(|meta| base.iter().any(|other| other.file_name == meta.file_name)))
+    }
+}
+
+/// A compaction changes no row: its snapshot says what the one before it says, which may be newer
+/// than what the compaction was made from.
+fn properties(
+    request: &CommitRequest,
+    kind: CommitKind,
+    latest: Option<&PaimonSnapshot>,
+) -> Option<BTreeMap<String, String>> {
+    let own = || (!request.properties.is_empty()).then(|| request.properties.clone());
+    match (kind, latest) {
+        (CommitKind::Compact, Some(latest)) => latest.properties.clone().or_else(own),
+        _ => own(),
     }
 }

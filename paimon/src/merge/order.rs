@@ -56,6 +56,7 @@ impl SequenceOrder {
 
     /// Bytes of each row that compare as the rows do, from the table's columns; those of several
     /// batches compare with each other. `None`: the sequence number alone decides.
+    #[cfg(test)]
     pub(crate) fn rows(&self, columns: &[ArrayRef]) -> Result<Option<Rows>> {
         let Some(converter) = &self.converter else {
             return Ok(None);

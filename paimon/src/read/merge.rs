@@ -54,6 +54,10 @@ pub(crate) struct Merged {
     /// The columns asked for, sequence numbers and kinds.
     pub(crate) rows: KeyValueBatch,
     /// Where each row came from (a row made of several: where the newest of them did).
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "tests see by it what was picked")
+    )]
     pub(crate) sources: Vec<RowSource>,
 }
 
