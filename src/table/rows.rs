@@ -87,8 +87,8 @@ impl<W: Write> RowWriter<W> {
 
 /// The same rows with the zone UTC written as an offset, the only form that the printers know.
 fn shown(batch: &RecordBatch) -> Result<RecordBatch> {
-    let fields = batch.schema().fields().iter().map(printable_field);
-    let fields: Vec<FieldRef> = fields.collect();
+    let schema = batch.schema();
+    let fields: Vec<FieldRef> = schema.fields().iter().map(printable_field).collect();
     let columns = batch.columns().iter().zip(&fields).map(|(column, field)| {
         match column.data_type() == field.data_type() {
             true => Ok(column.clone()),
