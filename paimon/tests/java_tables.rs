@@ -449,7 +449,8 @@ async fn filters_leave_the_rows_that_match() {
     let id = |row: &Value_| row["id"].as_i64().unwrap();
     let none = |row: &Value_| row["v"].is_null();
     type Value_ = serde_json::Value;
-    let cases: Vec<(Predicate, Box<dyn Fn(&Value_) -> bool>)> = vec![
+    type Test = Box<dyn Fn(&Value_) -> bool>;
+    let cases: Vec<(Predicate, Test)> = vec![
         (
             Predicate::Eq("id".into(), Value::Int(3)),
             Box::new(move |row| id(row) == 3),

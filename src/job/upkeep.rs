@@ -68,7 +68,8 @@ impl Default for Sweep {
     fn default() -> Self {
         Self {
             last: Instant::now(),
-            commits: 0,
+            // The first commit of a run looks: one that is killed often would never.
+            commits: COMMITS_PER_EXPIRY,
             since_full: 0,
             partitions: None,
         }
