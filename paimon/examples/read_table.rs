@@ -8,7 +8,7 @@ use arrow_schema::{DataType as ArrowType, Field, Schema as ArrowSchema};
 use futures::TryStreamExt;
 use headwater_paimon::{
     Catalog, CommitRequest, DataField, DataType, Predicate, Schema, Table, WriteBuffer,
-    WriteSettings, binary_row::Value,
+    WriteSettings,
 };
 
 type Error = Box<dyn std::error::Error>;
