@@ -63,7 +63,7 @@ impl RowComparison {
     }
 
     /// For each pair of rows, one of each batch, whether they are equal.
-    pub(crate) fn equal(
+    fn equal(
         &self,
         a: &KeyValueBatch,
         b: &KeyValueBatch,
@@ -90,12 +90,36 @@ impl RowComparison {
 
 /// Rows of changes, gathered from two batches.
 #[derive(Debug, Default)]
-pub(crate) struct Changes {
+pub(super) struct Changes {
     picked: Vec<(usize, usize)>,
     kinds: Vec<i8>,
 }
 
 impl Changes {
+    /// What happened to keys: the row of each in `old` before and in `new` after, `None` where there
+    /// is none. Updates that the comparison finds equal are left out. The rows have the sequence
+    /// numbers that they have in the batches.
+    pub(super) fn of(
+        comparison: Option<&RowComparison>,
+        old: &KeyValueBatch,
+        new: &KeyValueBatch,
+        keys: Vec<(Option<usize>, Option<usize>)>,
+    ) -> Result<KeyValueBatch> {
+        let updates = keys.iter().filter_map(|(before, after)| before.zip(*after));
+        let mut equal = match comparison {
+            Some(comparison) => comparison.equal(old, new, &updates.collect::<Vec<_>>())?,
+            None => Vec::new(),
+        }
+        .into_iter();
+        let mut changes = Self::default();
+        for (before, after) in keys {
+            let is_update = before.is_some() && after.is_some();
+            let is_equal = is_update && equal.next().unwrap_or(false);
+            changes.push(before, after, is_equal);
+        }
+        changes.gather(old, new)
+    }
+
     /// A row of the batch with what was before.
     fn before(&mut self, kind: i8, row: usize) {
         self.picked.push((0, row));
@@ -110,7 +134,7 @@ impl Changes {
 
     /// What happened to a key: its row before and after, `None` where there is none.
     /// `is_equal` says that an update changes nothing that counts.
-    pub(crate) fn push(&mut self, before: Option<usize>, after: Option<usize>, is_equal: bool) {
+    fn push(&mut self, before: Option<usize>, after: Option<usize>, is_equal: bool) {
         match (before, after) {
             (None, None) => {}
             (None, Some(after)) => self.after(INSERT, after),
@@ -123,12 +147,7 @@ impl Changes {
         }
     }
 
-    /// The rows, with the sequence numbers that they have in the batches.
-    pub(crate) fn gather(
-        self,
-        before: &KeyValueBatch,
-        after: &KeyValueBatch,
-    ) -> Result<KeyValueBatch> {
+    fn gather(self, before: &KeyValueBatch, after: &KeyValueBatch) -> Result<KeyValueBatch> {
         let columns = before
             .columns
             .iter()
@@ -199,34 +218,11 @@ impl FullChangelog {
                 keys.push((before, after));
             }
         }
-        let mut equal = self.unchanged(&groups.rows, &rows, &keys)?.into_iter();
-        let mut changes = Changes::default();
-        for (before, after) in keys {
-            let is_update = before.is_some() && after.is_some();
-            let is_equal = is_update && equal.next().unwrap_or(false);
-            changes.push(before, after, is_equal);
-        }
+        let comparison = self.comparison.as_ref();
         Ok(ChangeRows {
-            changes: changes.gather(&groups.rows, &rows)?,
+            changes: Changes::of(comparison, &groups.rows, &rows, keys)?,
             superseded: Vec::new(),
             rows,
         })
-    }
-
-    /// For each update, whether it changes nothing.
-    fn unchanged(
-        &self,
-        before: &KeyValueBatch,
-        after: &KeyValueBatch,
-        keys: &[(Option<usize>, Option<usize>)],
-    ) -> Result<Vec<bool>> {
-        let Some(comparison) = &self.comparison else {
-            return Ok(Vec::new());
-        };
-        let pairs: Vec<_> = keys
-            .iter()
-            .filter_map(|(before, after)| before.zip(*after))
-            .collect();
-        comparison.equal(before, after, &pairs)
     }
 }

@@ -30,7 +30,7 @@ use crate::{
 
 use super::{
     changelog::{ChangeRows, Changes, RowComparison},
-    options::{CompactOptions, needs_lookup},
+    options::CompactOptions,
     rewrite::retracts,
 };
 
@@ -60,7 +60,7 @@ impl LookupMerge {
     /// `None` for tables that look nothing up.
     pub(crate) fn new(schema: &Schema, options: &CompactOptions) -> Result<Option<Self>> {
         let table = &options.table;
-        if !needs_lookup(table) {
+        if !table.looks_up() {
             return Ok(None);
         }
         Ok(Some(Self {
@@ -120,15 +120,9 @@ impl LookupMerge {
             .filter(|(key, _)| self.makes_changelog && key.is_change)
             .map(|(key, after)| (key.before.filter(|row| adds(&groups.rows, *row)), after))
             .collect();
-        let mut changes = Changes::default();
-        let mut equal = self.unchanged(&groups.rows, &merged, &keys)?.into_iter();
-        for (before, after) in keys {
-            let is_update = before.is_some() && after.is_some();
-            let is_equal = is_update && equal.next().unwrap_or(false);
-            changes.push(before, after, is_equal);
-        }
+        let comparison = self.comparison.as_ref();
         Ok(ChangeRows {
-            changes: changes.gather(&groups.rows, &merged)?,
+            changes: Changes::of(comparison, &groups.rows, &merged, keys)?,
             superseded,
             rows: merged,
         })
@@ -174,23 +168,6 @@ impl LookupMerge {
             before: None,
             is_change: !is_known,
         })
-    }
-
-    /// For each update, whether it changes nothing.
-    fn unchanged(
-        &self,
-        before: &KeyValueBatch,
-        after: &KeyValueBatch,
-        keys: &[(Option<usize>, Option<usize>)],
-    ) -> Result<Vec<bool>> {
-        let Some(comparison) = &self.comparison else {
-            return Ok(Vec::new());
-        };
-        let pairs: Vec<_> = keys
-            .iter()
-            .filter_map(|(before, after)| before.zip(*after))
-            .collect();
-        comparison.equal(before, after, &pairs)
     }
 }
 

@@ -14,6 +14,5 @@ mod task;
 mod vectors;
 
 pub(crate) use lookup::take_rows;
-pub(crate) use options::needs_lookup;
 pub(crate) use rewrite::{filter, retracts};
 pub use task::{BucketCompaction, CompactScope, CompactSettings, Compactor};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::{
     error::{Error, Result},
     schema::Schema,
-    table_options::{ChangelogProducer, MergeEngine, TableOptions},
+    table_options::TableOptions,
 };
 
 use super::pick::{EarlyFull, ForceLevel0, OffPeak, Universal};
@@ -51,16 +51,8 @@ impl CompactOptions {
     }
 }
 
-/// Whether older rows of a key are looked up in the levels above when level 0 is compacted.
-pub(crate) fn needs_lookup(table: &TableOptions) -> bool {
-    table.changelog.producer == ChangelogProducer::Lookup
-        || table.deletion_vectors.enabled
-        || table.merge.engine == MergeEngine::FirstRow
-        || table.changelog.force_lookup
-}
-
 fn force_level0(table: &TableOptions) -> ForceLevel0 {
-    if !needs_lookup(table) {
+    if !table.looks_up() {
         return match table.compaction.force_up_level_0 {
             true => ForceLevel0::Always,
             false => ForceLevel0::Never,
@@ -120,7 +112,7 @@ mod tests {
         assert_eq!(defaults.universal.early, None);
         assert_eq!(defaults.universal.level0, ForceLevel0::Never);
         assert_eq!(defaults.small_file_bytes, 93_952_409);
-        assert!(!needs_lookup(&defaults.table));
+        assert!(!defaults.table.looks_up());
     }
 
     #[test]

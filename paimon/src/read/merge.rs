@@ -10,7 +10,7 @@ use arrow_array::{
 use arrow_select::interleave::interleave;
 
 use crate::{
-    compact::{needs_lookup, take_rows},
+    compact::take_rows,
     data_file::KeyValueBatch,
     data_type::DataField,
     error::{Error, Result},
@@ -120,7 +120,7 @@ enum Halt {
 /// older row stays, which is the one above.
 fn looks_up(schema: &Schema) -> Result<bool> {
     let options = TableOptions::of(schema)?;
-    Ok(options.merge.engine != MergeEngine::FirstRow && needs_lookup(&options))
+    Ok(options.merge.engine != MergeEngine::FirstRow && options.looks_up())
 }
 
 /// Of each key the rows of level 0 and that of the lowest level above.

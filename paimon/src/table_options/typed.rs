@@ -309,18 +309,18 @@ pub struct TableOptions {
 }
 
 impl TableOptions {
+    /// Compactions of level 0 look up the older rows of a key in the levels above.
+    pub fn looks_up(&self) -> bool {
+        self.changelog.producer == ChangelogProducer::Lookup
+            || self.changelog.force_lookup
+            || self.deletion_vectors.enabled
+            || self.merge.engine == MergeEngine::FirstRow
+    }
+
     /// Files on level 0 are to be compacted as soon as there are any: compactions of them make the
     /// changelog or the deletion vectors, or the option `compaction.force-up-level-0` says so.
     pub fn compacts_level_0_at_once(&self) -> bool {
-        self.compaction.force_up_level_0
-            || self.changelog.producer == ChangelogProducer::Lookup
-            || self.changelog.force_lookup
-            || self.hides_level_0()
-    }
-
-    /// Readers do not see level 0: rows show when they are compacted.
-    pub fn hides_level_0(&self) -> bool {
-        self.deletion_vectors.enabled || self.merge.engine == MergeEngine::FirstRow
+        self.compaction.force_up_level_0 || self.looks_up()
     }
 
     /// Reads the options of a table.
