@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::{
     error::{Error, Result},
     schema::Schema,
+    table_options::Reader,
 };
 
 /// Which snapshots, and changelogs behind them, a table keeps. Numbers count from the newest one.
@@ -117,64 +118,16 @@ impl Retention {
     }
 }
 
-fn wrong(name: &str, text: &str) -> Error {
-    Error::Unsupported(format!("option {name} = {text}"))
-}
-
 pub(super) fn number(schema: &Schema, name: &str, least: i64) -> Result<Option<i64>> {
-    let Some(text) = schema.options.get(name) else {
-        return Ok(None);
-    };
-    let number = text.trim().parse().ok();
-    match number.filter(|number| *number >= least) {
-        Some(number) => Ok(Some(number)),
-        None => Err(wrong(name, text)),
-    }
+    Reader(schema).count(name, least)
 }
 
 pub(super) fn flag(schema: &Schema, name: &str, default: bool) -> Result<bool> {
-    match schema.options.get(name).map(|text| (text, text.trim())) {
-        None => Ok(default),
-        Some((_, flag)) if flag.eq_ignore_ascii_case("true") => Ok(true),
-        Some((_, flag)) if flag.eq_ignore_ascii_case("false") => Ok(false),
-        Some((text, _)) => Err(wrong(name, text)),
-    }
+    Reader(schema).switch(&[name], default)
 }
 
 pub(super) fn duration(schema: &Schema, name: &str) -> Result<Option<Duration>> {
-    let Some(text) = schema.options.get(name) else {
-        return Ok(None);
-    };
-    parse_duration(text)
-        .map(Some)
-        .ok_or_else(|| wrong(name, text))
-}
-
-/// A text such as `36h`, `7 d` or `1 hour`; a number alone is milliseconds.
-pub(super) fn parse_duration(text: &str) -> Option<Duration> {
-    let text = text.trim();
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at_checked(digits)?;
-    let number: u64 = number.parse().ok()?;
-    let seconds = |each: u64| number.checked_mul(each).map(Duration::from_secs);
-    match unit.trim().to_ascii_lowercase().as_str() {
-        "d" | "day" | "days" => seconds(86_400),
-        "h" | "hour" | "hours" => seconds(3600),
-        "m" | "min" | "minute" | "minutes" => seconds(60),
-        "s" | "sec" | "secs" | "second" | "seconds" => seconds(1),
-        "" | "ms" | "milli" | "millis" | "millisecond" | "milliseconds" => {
-            Some(Duration::from_millis(number))
-        }
-        "µs" | "micro" | "micros" | "microsecond" | "microseconds" => {
-            Some(Duration::from_micros(number))
-        }
-        "ns" | "nano" | "nanos" | "nanosecond" | "nanoseconds" => {
-            Some(Duration::from_nanos(number))
-        }
-        _ => None,
-    }
+    Reader(schema).time(&[name])
 }
 
 /// Milliseconds of a duration, at most what fits.
@@ -185,27 +138,6 @@ pub(super) fn millis(duration: Duration) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_read_as_java_reads_them() {
-        for (text, millis) in [
-            ("36h", 129_600_000),
-            ("7 d", 604_800_000),
-            ("1 hour", 3_600_000),
-            ("90 min", 5_400_000),
-            ("1500", 1500),
-            ("2 s", 2000),
-        ] {
-            assert_eq!(
-                parse_duration(text),
-                Some(Duration::from_millis(millis)),
-                "{text}"
-            );
-        }
-        for text in ["", "h", "1 fortnight", "-1 s", "99999999999999999999 d"] {
-            assert_eq!(parse_duration(text), None, "{text}");
-        }
-    }
 
     #[test]
     fn options_that_contradict_are_named() {

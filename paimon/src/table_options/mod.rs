@@ -13,7 +13,7 @@ pub use typed::{
     DynamicBucketOptions, FileOptions, ManifestOptions, MergeEngine, MergeOptions,
     PartitionExpiration, RetentionOptions, TableOptions, TagCreation, TagOptions,
 };
-pub(crate) use value::memory_size;
+pub(crate) use value::{Reader, memory_size};
 
 use crate::{
     data_type::DataType,

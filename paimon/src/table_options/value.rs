@@ -57,7 +57,7 @@ fn number_and_unit(text: &str) -> Option<(u64, String)> {
 }
 
 /// The names of one option, today's first, and how it is read.
-pub(super) struct Reader<'a>(pub(super) &'a Schema);
+pub(crate) struct Reader<'a>(pub(crate) &'a Schema);
 
 impl<'a> Reader<'a> {
     /// The text of the first name that is set, with that name.
@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(super) fn switch(&self, names: &[&str], default: bool) -> Result<bool> {
+    pub(crate) fn switch(&self, names: &[&str], default: bool) -> Result<bool> {
         let read = |text: &str| match text.to_ascii_lowercase().as_str() {
             "true" => Some(true),
             "false" => Some(false),
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A whole number that is at least `least`.
-    pub(super) fn count<T: FromStr + PartialOrd + Display>(
+    pub(crate) fn count<T: FromStr + PartialOrd + Display>(
         &self,
         name: &str,
         least: T,
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
         self.read(&[name], "a size such as '128 mb'", memory_size)
     }
 
-    pub(super) fn time(&self, names: &[&str]) -> Result<Option<Duration>> {
+    pub(crate) fn time(&self, names: &[&str]) -> Result<Option<Duration>> {
         self.read(names, "a time such as '1 h'", duration)
     }
 
@@ -174,6 +174,27 @@ mod tests {
         assert_eq!(duration("1500"), Some(Duration::from_millis(1500)));
         for wrong in ["", "h", "-1 s", "1.5 h", "1 week", "999999999999999999 d"] {
             assert_eq!(duration(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_with_and_without_blanks_are_read() {
+        for (text, millis) in [
+            ("36h", 129_600_000),
+            ("7 d", 604_800_000),
+            ("1 hour", 3_600_000),
+            ("90 min", 5_400_000),
+            ("1500", 1500),
+            ("2 s", 2000),
+        ] {
+            assert_eq!(
+                duration(text),
+                Some(Duration::from_millis(millis)),
+                "{text}"
+            );
+        }
+        for text in ["", "h", "1 fortnight", "-1 s", "99999999999999999999 d"] {
+            assert_eq!(duration(text), None, "{text}");
         }
     }
 }
