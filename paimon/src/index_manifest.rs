@@ -156,11 +156,7 @@ impl EntryRecord {
                 self.version
             )));
         }
-        let kind = match self.kind {
-            0 => FileKind::Add,
-            1 => FileKind::Delete,
-            other => return Err(damaged(format!("entry of kind {other}"))),
-        };
+        let kind = FileKind::from_number(path, self.kind)?;
         let range = |Record(range): Record<RangeRecord>| DeletionVectorRange {
             data_file_name: range.data_file_name,
             offset: range.offset,

@@ -26,6 +26,20 @@ pub enum FileKind {
     Delete,
 }
 
+impl FileKind {
+    /// From its number in a manifest or index manifest; `path` is for errors.
+    pub(crate) fn from_number(path: &str, number: i32) -> Result<Self> {
+        match number {
+            0 => Ok(Self::Add),
+            1 => Ok(Self::Delete),
+            other => Err(Error::Corrupt {
+                path: path.to_owned(),
+                message: format!("entry of kind {other}"),
+            }),
+        }
+    }
+}
+
 /// One line of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestEntry {
@@ -252,16 +266,7 @@ pub(crate) fn decode(path: &str, bytes: &[u8]) -> Result<Vec<ManifestEntry>> {
         .into_iter()
         .map(|record| {
             Ok(ManifestEntry {
-                kind: match record.kind {
-                    0 => FileKind::Add,
-                    1 => FileKind::Delete,
-                    other => {
-                        return Err(Error::Corrupt {
-                            path: path.to_owned(),
-                            message: format!("entry of kind {other}"),
-                        });
-                    }
-                },
+                kind: FileKind::from_number(path, record.kind)?,
                 partition: record.partition,
                 bucket: record.bucket,
                 total_buckets: record.total_buckets,
