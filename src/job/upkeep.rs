@@ -14,8 +14,7 @@ use std::{
 
 use headwater_connectors::TableName;
 use headwater_paimon::{
-    AutoTagger, CommitKind, CommitOutcome, CommitRequest, CompactOutcome, PartitionExpiry,
-    Retention, Table, TableOptions,
+    AutoTagger, CommitKind, CommitRequest, PartitionExpiry, Retention, Table, TableOptions,
     compact::{CompactScope, CompactSettings, Compactor},
     table_options::ChangelogProducer,
 };
@@ -101,9 +100,9 @@ impl Upkeep {
                 state.waiting.insert(commit.sink.clone(), reading);
             });
             let committer = job.committer.committer(&commit.sink).await?;
-            let mut committer = committer.lock().await;
+            let committer = committer.lock().await;
             let options = TableOptions::of(committer.table().schema())?.compaction;
-            if !options.write_only && committer.sorted_runs().await?.all >= options.stop_trigger {
+            if !options.write_only && committer.sorted_runs().all >= options.stop_trigger {
                 full.push(commit.sink.clone());
             }
         }
@@ -164,9 +163,8 @@ impl Upkeep {
     ) -> Result<()> {
         let committer = job.committer.committer(name).await?;
         let (table, runs) = {
-            let mut committer = committer.lock().await;
-            let runs = committer.sorted_runs().await?;
-            (committer.table().clone(), runs)
+            let committer = committer.lock().await;
+            (committer.table().clone(), committer.sorted_runs())
         };
         let options = TableOptions::of(table.schema())?;
         if options.compaction.write_only {
@@ -225,28 +223,16 @@ impl Upkeep {
         let began = Instant::now();
         let messages = compactor.run(scope, |_| true).await?;
         if !messages.is_empty() {
-            let request = CommitRequest {
-                user: self.user(job),
-                identifier: self.identifier.fetch_add(1, Ordering::Relaxed),
-                messages,
-                watermark_ms: None,
-                // It gets those of the checkpoint before it.
-                properties: BTreeMap::new(),
-                expect: None,
-            };
+            let buckets = messages.len();
+            let identifier = self.identifier.fetch_add(1, Ordering::Relaxed);
+            let request = CommitRequest::new(self.user(job), identifier, messages);
             let outcome = committer.lock().await.commit(&request).await?;
-            let snapshot = match outcome {
-                CommitOutcome::Committed {
-                    compacted: CompactOutcome::Done { snapshot, .. },
-                    ..
-                } => Some(snapshot),
-                // Another engine was faster.
-                _ => None,
-            };
+            // Without a snapshot another engine was faster.
+            let snapshot = outcome.compact_snapshot();
             tracing::debug!(
                 table = %name,
                 snapshot,
-                buckets = request.messages.len(),
+                buckets,
                 took_ms = began.elapsed().as_millis() as u64,
                 "compacted"
             );

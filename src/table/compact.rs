@@ -1,9 +1,9 @@
 //! `headwater compact` and `headwater table compact`: a compactor of its own, beside whoever writes.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use headwater_paimon::{
-    Catalog, CommitOutcome, CommitRequest, CompactOutcome, Table,
+    Catalog, CommitRequest, Table,
     compact::{CompactScope, CompactSettings, Compactor},
 };
 use serde::Serialize;
@@ -201,23 +201,9 @@ async fn one(
             .map(|new| new.file_size)
             .sum::<i64>();
     }
-    let outcome = table
-        .commit(&CommitRequest {
-            user: user.name.clone(),
-            identifier: user.next(),
-            messages,
-            watermark_ms: None,
-            properties: BTreeMap::new(),
-            expect: None,
-        })
-        .await?;
-    if let CommitOutcome::Committed {
-        compacted: CompactOutcome::Done { snapshot, .. },
-        ..
-    } = outcome
-    {
-        done.snapshot = Some(snapshot);
-    }
+    let identifier = user.next();
+    let request = CommitRequest::new(&user.name, identifier, messages);
+    done.snapshot = table.commit(&request).await?.compact_snapshot();
     Ok(Some(done))
 }
 

@@ -82,6 +82,20 @@ pub struct CommitRequest {
     pub expect: Option<Expect>,
 }
 
+impl CommitRequest {
+    /// A commit of these messages that says and expects nothing.
+    pub fn new(user: impl Into<String>, identifier: i64, messages: Vec<CommitMessage>) -> Self {
+        Self {
+            user: user.into(),
+            identifier,
+            messages,
+            watermark_ms: None,
+            properties: BTreeMap::new(),
+            expect: None,
+        }
+    }
+}
+
 /// What a committer believes of the table; if it is wrong the commit is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expect {
@@ -116,6 +130,19 @@ pub enum CommitOutcome {
     /// Nothing was left to commit: all there was were compactions, and none fits any more; or it
     /// was an overwrite of the partitions touched, and none was.
     Dropped,
+}
+
+impl CommitOutcome {
+    /// The COMPACT snapshot that this commit made.
+    pub fn compact_snapshot(&self) -> Option<i64> {
+        match self {
+            Self::Committed {
+                compacted: CompactOutcome::Done { snapshot, .. },
+                ..
+            } => Some(*snapshot),
+            _ => None,
+        }
+    }
 }
 
 /// Sorted runs of the bucket that has the most of them: what a read of a key opens.
@@ -210,14 +237,9 @@ impl TableCommitter {
         Ok(self.view.max_sequence_number)
     }
 
-    /// How many sorted runs the fullest bucket has; brought up to date first. Costs a walk over the
-    /// buckets, no read of manifests.
-    ///
-    /// # Errors
-    /// What the store says.
-    pub async fn sorted_runs(&mut self) -> Result<SortedRuns> {
-        self.view.advance(&self.table).await?;
-        Ok(self.view.sorted_runs())
+    /// How many sorted runs the fullest bucket has, as of the last commit. Nothing is read.
+    pub fn sorted_runs(&self) -> SortedRuns {
+        self.view.sorted_runs()
     }
 
     /// The snapshot of a former try of this request, `None` when there was none. Also finds tries

@@ -2,7 +2,7 @@
 //!
 //! Source: `org.apache.paimon.operation.FileStoreCommitImpl`, its overwriting commits.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 use crate::{
     data_file_meta::CommitMessage,
@@ -156,7 +156,7 @@ impl Table {
     /// # Errors
     /// As [`TableCommitter::commit`].
     pub async fn truncate(&self, user: &str, identifier: i64) -> Result<CommitOutcome> {
-        let request = nothing(user, identifier);
+        let request = CommitRequest::new(user, identifier, Vec::new());
         self.overwrite(&request, &Scope::Table).await
     }
 
@@ -171,19 +171,8 @@ impl Table {
         identifier: i64,
         partitions: Vec<Vec<u8>>,
     ) -> Result<CommitOutcome> {
-        let request = nothing(user, identifier);
+        let request = CommitRequest::new(user, identifier, Vec::new());
         self.overwrite(&request, &Scope::Partitions(partitions))
             .await
-    }
-}
-
-fn nothing(user: &str, identifier: i64) -> CommitRequest {
-    CommitRequest {
-        user: user.to_owned(),
-        identifier,
-        messages: Vec::new(),
-        watermark_ms: None,
-        properties: BTreeMap::new(),
-        expect: None,
     }
 }
