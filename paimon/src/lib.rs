@@ -1,9 +1,11 @@
-//! Apache Paimon primary-key tables: the format and its LSM writer, on Arrow, Parquet and
-//! `object_store`.
+//! Apache Paimon tables: the format and its LSM engine, on Arrow, Parquet and `object_store`.
 //!
 //! Rows go in as Arrow batches with a kind and a sequence number each; they are sorted and written
-//! as data files that nobody sees yet (`write_buffer`, `bulk`); a commit makes them visible at
-//! once (`commit`). Nothing here knows where rows come from.
+//! as data files that nobody sees yet ([`WriteBuffer`], [`BulkWriter`], [`AppendWriter`]); a commit
+//! makes them visible at once ([`TableCommitter`]). Compactions keep a table quick to read
+//! ([`compact`]), expiry keeps it small ([`maintain`]), and rows come out as Arrow batches again,
+//! merged on read ([`Table::read`]) or as they change ([`Table::stream`]). Nothing here knows where
+//! rows come from.
 #![cfg_attr(
     test,
     allow(
