@@ -70,7 +70,7 @@ async fn tables_stay_small_and_equal_through_kills() {
         let runs = info["sorted_runs_max"].as_u64().unwrap();
         assert!(runs <= 8, "{name} has {runs} sorted runs");
         let snapshots = info["snapshot_count"].as_u64().unwrap();
-        assert!(snapshots <= 80, "{name} has {snapshots} snapshots");
+        assert!(snapshots <= 60, "{name} has {snapshots} snapshots");
         let listed = table("tag", &lake, &name, &["list"]);
         let listed = strings(&listed["tags"], "name");
         assert!(listed.len() > 1, "{name} has tags {listed:?}");
