@@ -54,7 +54,7 @@ async fn main() -> Result<()> {
     let told = match (*verb, rest) {
         ("write", [rows, every, order]) => {
             let (rows, every) = (rows.parse()?, every.parse()?);
-            write(&table, rows, every, keys(*order, rows)).await?
+            write(&table, rows, every, keys(order, rows)).await?
         }
         ("wide", [megabytes, runs]) => wide(&table, megabytes.parse()?, runs.parse()?).await?,
         ("compact", []) => compact(&table).await?,

@@ -24,7 +24,7 @@ pub(super) enum RowWriter<W: Write> {
     /// A JSON object a line.
     Json(LineDelimitedWriter<W>),
     /// CSV with a header.
-    Csv(arrow_csv::Writer<W>),
+    Csv(Box<arrow_csv::Writer<W>>),
     /// Kept until the end, for the widths of columns.
     Pretty {
         /// Where the table goes.
@@ -42,9 +42,9 @@ impl<W: Write> RowWriter<W> {
                     .with_explicit_nulls(true)
                     .build::<_, LineDelimited>(out),
             ),
-            RowFormat::Csv => {
-                Self::Csv(arrow_csv::WriterBuilder::new().with_header(true).build(out))
-            }
+            RowFormat::Csv => Self::Csv(Box::new(
+                arrow_csv::WriterBuilder::new().with_header(true).build(out),
+            )),
             RowFormat::Pretty => Self::Pretty {
                 out,
                 batches: Vec::new(),

@@ -33,8 +33,10 @@ fn new_keys_fill_bucket_after_bucket_and_known_ones_stay() {
     let assigned: Vec<i16> = (0..100).map(|n| index.assign(n, limits).unwrap()).collect();
     assert_eq!(assigned[..3], [0, 1, 2]);
     assert_eq!(assigned.iter().max(), Some(&3));
-    let mut full = PartitionIndex::default();
-    full.open = i16::MAX;
+    let mut full = PartitionIndex {
+        open: i16::MAX,
+        ..PartitionIndex::default()
+    };
     for bucket in 0..i16::MAX {
         let state = full.buckets.entry(bucket).or_default();
         state.rows = 2;
