@@ -48,7 +48,7 @@ impl Table {
     /// that stays or a consumer still needs.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] when a tag or branch cannot be read: then it is not known what it needs,
+    /// [`crate::Error::Corrupt`] when a tag or branch cannot be read: then it is not known what it needs,
     /// and nothing is deleted. What the store says otherwise; call it again, it goes on.
     pub async fn expire_snapshots(&self, retention: &Retention) -> Result<Expired> {
         self.expire_at(retention, now_ms()).await

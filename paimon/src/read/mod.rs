@@ -1,7 +1,7 @@
 //! Reads a snapshot back as a reader of the table would see it, or the changes from one snapshot
 //! to the next.
 //!
-//! [`Table::read`] says which columns and rows; it gives splits (a bucket of a partition each), and
+//! [`Table::read`](crate::Table::read) says which columns and rows; it gives splits (a bucket of a partition each), and
 //! a stream of Arrow batches for each. A bucket's files are cut into sections that share no keys. A
 //! file that stands alone is streamed as it is; in the others the sorted runs are merged, and what
 //! becomes of the rows of a key is the table's merge engine's to say.
