@@ -1,9 +1,9 @@
 //! `headwater verify`: source and lake compared row by row at a checkpoint.
 //!
 //! The newest committed checkpoint names one snapshot of every sink table: a consistent state of
-//! the whole database. Each table is compared with the source in bounded memory ([`compare`]).
+//! the whole database. Each table is compared with the source in bounded memory (`compare`).
 //! While the job runs the source may be ahead of the checkpoint: what is not equal then is looked
-//! at again at later checkpoints ([`again`]).
+//! at again at later checkpoints (`again`).
 
 mod again;
 mod compare;
