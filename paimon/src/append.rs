@@ -57,10 +57,8 @@ impl AppendWriter {
         let budget = Budget::new(schema)?;
         let placement = Placement::new(&table)?;
         let mut begun: HashMap<(Vec<u8>, i32), i64> = HashMap::new();
-        if schema.buckets() != -1
-            && let Some(snapshot) = table.latest_snapshot().await?
-        {
-            for file in table.live_files(&snapshot).await? {
+        if schema.buckets() != -1 {
+            for file in table.newest_files().await? {
                 let next = begun.entry((file.partition, file.bucket)).or_default();
                 *next = (*next).max(file.meta.max_sequence_number.saturating_add(1));
             }

@@ -24,6 +24,16 @@ pub enum Error {
         /// What is wrong with it.
         message: String,
     },
+    /// A file that the table refers to is not there: deleted by other means than expiry, or the
+    /// snapshot that refers to it has expired since it was read.
+    #[error(
+        "{path} is not there, though the table refers to it: the snapshot that was read has expired \
+         since (read a tag, or let the table keep snapshots for longer), or the file was lost"
+    )]
+    Missing {
+        /// The object.
+        path: String,
+    },
     /// The table exists, and what was asked does not fit it.
     #[error("table {table}: {message}")]
     Table {
@@ -73,6 +83,23 @@ impl Error {
             action,
             path: path.to_string(),
             source,
+        }
+    }
+
+    /// True when a file of the table is not there.
+    pub fn is_missing(&self) -> bool {
+        let is_not_found =
+            |error: &object_store::Error| matches!(error, object_store::Error::NotFound { .. });
+        match self {
+            Self::Missing { .. } => true,
+            Self::Store { source, .. } => is_not_found(source),
+            Self::Parquet(parquet::errors::ParquetError::External(source)) => {
+                match source.downcast_ref::<Self>() {
+                    Some(error) => error.is_missing(),
+                    None => source.downcast_ref().is_some_and(is_not_found),
+                }
+            }
+            _ => false,
         }
     }
 

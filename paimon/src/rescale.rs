@@ -74,7 +74,7 @@ impl Table {
         let wanted: BTreeSet<Vec<u8>> = match partitions {
             Some(partitions) => partitions.iter().cloned().collect(),
             None => {
-                let live = live(&table).await?.into_iter();
+                let live = table.newest_files().await?.into_iter();
                 let others = live.filter(|file| file.total_buckets != buckets);
                 others.map(|file| file.partition).collect()
             }
@@ -103,7 +103,8 @@ impl Table {
                 ),
             });
         }
-        let all: BTreeSet<Vec<u8>> = live(self)
+        let all: BTreeSet<Vec<u8>> = self
+            .newest_files()
             .await?
             .into_iter()
             .map(|file| file.partition)
@@ -146,13 +147,6 @@ fn check(table: &Table, buckets: i32) -> Result<()> {
     table.check_options()
 }
 
-async fn live(table: &Table) -> Result<Vec<LiveFile>> {
-    match table.latest_snapshot().await? {
-        Some(snapshot) => table.live_files(&snapshot).await,
-        None => Ok(Vec::new()),
-    }
-}
-
 /// Rescales one partition, reading it anew as often as others change it.
 async fn rescale(
     committer: &mut TableCommitter,
@@ -172,7 +166,7 @@ async fn rescale(
     };
     let mut conflict = None;
     for identifier in (1..).take(TRIES_MAX) {
-        let mut files = live(&table).await?;
+        let mut files = table.newest_files().await?;
         files.retain(|file| file.partition == partition);
         if files.iter().all(|file| file.total_buckets == buckets) {
             return Ok(());

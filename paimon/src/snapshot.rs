@@ -213,6 +213,40 @@ impl Table {
     }
 }
 
+/// Newest snapshots that expired, one after the other, while they were read.
+#[derive(Debug, Default)]
+pub(crate) struct Expiries(u32);
+
+impl Expiries {
+    const MAX: u32 = 20;
+
+    /// What failed was reading this snapshot, the newest one a moment ago. `Ok`: it has expired
+    /// since, and the newest one is to be read instead.
+    pub(crate) async fn explain(
+        &mut self,
+        table: &Table,
+        snapshot: &PaimonSnapshot,
+        error: Error,
+    ) -> Result<()> {
+        if !error.is_missing() || table.snapshot(snapshot.id).await?.is_some() {
+            return Err(error);
+        }
+        self.0 += 1;
+        if self.0 < Self::MAX {
+            return Ok(());
+        }
+        Err(Error::Table {
+            table: table.name().to_owned(),
+            message: format!(
+                "{} snapshots, the last of them {}, expired while they were read: let the table \
+                 keep them for longer (options snapshot.num-retained.min, snapshot.time-retained, \
+                 and the expiry of other programs)",
+                self.0, snapshot.id
+            ),
+        })
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -236,3 +270,6 @@ pub(crate) mod tests {
         );
     }
 }
+
+#[cfg(test)]
+mod expiry_tests;

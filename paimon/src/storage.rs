@@ -26,9 +26,8 @@ pub(crate) async fn get(store: &dyn ObjectStore, path: &Path) -> Result<Option<B
 
 /// An object's bytes; it must be there.
 pub(crate) async fn read(store: &dyn ObjectStore, path: &Path) -> Result<Bytes> {
-    get(store, path).await?.ok_or_else(|| Error::Corrupt {
+    get(store, path).await?.ok_or_else(|| Error::Missing {
         path: path.to_string(),
-        message: "the table refers to it, and it is not there".into(),
     })
 }
 

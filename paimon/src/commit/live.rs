@@ -7,7 +7,7 @@ use crate::{
     error::Result,
     manifest::{FileKind, ManifestEntry},
     manifest_list::ManifestFileMeta,
-    snapshot::PaimonSnapshot,
+    snapshot::{Expiries, PaimonSnapshot},
     table::Table,
 };
 
@@ -83,12 +83,24 @@ impl Table {
         Ok(live.files.into_iter().flatten().collect())
     }
 
+    /// The files of the newest snapshot, in the order in which they were added; none while there
+    /// is no snapshot.
+    pub async fn newest_files(&self) -> Result<Vec<LiveFile>> {
+        let mut expiries = Expiries::default();
+        loop {
+            let Some(snapshot) = self.latest_snapshot().await? else {
+                return Ok(Vec::new());
+            };
+            match self.live_files(&snapshot).await {
+                Ok(files) => return Ok(files),
+                Err(error) => expiries.explain(self, &snapshot, error).await?,
+            }
+        }
+    }
+
     /// Greatest sequence number in the newest snapshot; `None` while the table is empty.
     pub async fn max_sequence_number(&self) -> Result<Option<i64>> {
-        let Some(snapshot) = self.latest_snapshot().await? else {
-            return Ok(None);
-        };
-        let files = self.live_files(&snapshot).await?;
+        let files = self.newest_files().await?;
         Ok(files.iter().map(|file| file.meta.max_sequence_number).max())
     }
 }

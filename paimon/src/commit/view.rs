@@ -12,7 +12,7 @@ use crate::{
     error::Result,
     manifest::{FileKind, ManifestEntry},
     manifest_list::ManifestFileMeta,
-    snapshot::PaimonSnapshot,
+    snapshot::{Expiries, PaimonSnapshot},
     table::Table,
 };
 
@@ -57,18 +57,34 @@ pub(super) struct View {
 impl View {
     /// Brings the view to the table's newest snapshot.
     pub(super) async fn advance(&mut self, table: &Table) -> Result<()> {
-        let known = self.snapshot.as_ref().map(|snapshot| snapshot.id);
-        let Some(latest) = table.latest_snapshot_after(known).await? else {
-            *self = Self::default();
-            return Ok(());
-        };
-        if self.snapshot.as_ref() == Some(&latest) {
-            return Ok(());
+        let mut expiries = Expiries::default();
+        loop {
+            let known = self.snapshot.as_ref().map(|snapshot| snapshot.id);
+            let Some(latest) = table.latest_snapshot_after(known).await? else {
+                *self = Self::default();
+                return Ok(());
+            };
+            if self.snapshot.as_ref() == Some(&latest) {
+                return Ok(());
+            }
+            match self.advance_to(table, &latest).await {
+                Ok(()) => return Ok(()),
+                Err(error) => {
+                    self.snapshot = None;
+                    expiries.explain(table, &latest, error).await?;
+                }
+            }
         }
-        if !self.follow(table, &latest).await? {
-            self.rebuild(table, latest).await?;
+    }
+
+    async fn advance_to(&mut self, table: &Table, latest: &PaimonSnapshot) -> Result<()> {
+        match self.follow(table, latest).await {
+            Ok(true) => Ok(()),
+            // A snapshot between has expired while it was followed.
+            Err(error) if error.is_missing() => self.rebuild(table, latest.clone()).await,
+            Ok(false) => self.rebuild(table, latest.clone()).await,
+            Err(error) => Err(error),
         }
-        Ok(())
     }
 
     /// Applies the deltas between; false when there is no unbroken chain.

@@ -12,6 +12,7 @@ use crate::{
     data_file_meta::{CommitMessage, CompactIncrement, DataFileMeta},
     error::{Error, Result},
     index_manifest::{IndexFileMeta, IndexManifestEntry},
+    snapshot::{Expiries, PaimonSnapshot},
     table::Table,
 };
 
@@ -154,12 +155,28 @@ impl Compactor {
         scope: CompactScope,
         wanted: impl Fn(&[u8]) -> bool,
     ) -> Result<Vec<CommitMessage>> {
-        let Some(snapshot) = self.shared.table.latest_snapshot().await? else {
-            return Ok(Vec::new());
-        };
-        let mut files = self.shared.table.live_files(&snapshot).await?;
+        let table = self.shared.table.clone();
+        let mut expiries = Expiries::default();
+        loop {
+            let Some(snapshot) = table.latest_snapshot().await? else {
+                return Ok(Vec::new());
+            };
+            match self.run_at(&snapshot, scope, &wanted).await {
+                Ok(messages) => return Ok(messages),
+                Err(error) => expiries.explain(&table, &snapshot, error).await?,
+            }
+        }
+    }
+
+    async fn run_at(
+        &mut self,
+        snapshot: &PaimonSnapshot,
+        scope: CompactScope,
+        wanted: &impl Fn(&[u8]) -> bool,
+    ) -> Result<Vec<CommitMessage>> {
+        let mut files = self.shared.table.live_files(snapshot).await?;
         files.retain(|file| wanted(&file.partition));
-        let index = self.shared.table.index_files(&snapshot).await?;
+        let index = self.shared.table.index_files(snapshot).await?;
         self.compact(scope, files, &index).await
     }
 

@@ -180,6 +180,10 @@ impl Checker<'_> {
                 self.problem(ProblemKind::Unreadable, path, message);
                 Ok(None)
             }
+            Err(Error::Missing { path }) => {
+                self.problem(ProblemKind::Missing, path, "it is not there");
+                Ok(None)
+            }
             Err(error) => {
                 let path = self.table.path().to_string();
                 self.problem(ProblemKind::Unreadable, path, error.to_string());

@@ -101,11 +101,8 @@ impl Table {
         let Ok(before) = now.checked_sub(age) else {
             return Ok(Vec::new());
         };
-        let Some(snapshot) = self.latest_snapshot().await? else {
-            return Ok(Vec::new());
-        };
         let mut updated: BTreeMap<Vec<u8>, i64> = BTreeMap::new();
-        for file in self.live_files(&snapshot).await? {
+        for file in self.newest_files().await? {
             // What has no time has just been written, for all we know.
             let time = file.meta.creation_time_ms.unwrap_or(i64::MAX);
             let last = updated.entry(file.partition).or_insert(i64::MIN);

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use crate::{
     data_type::DataField,
     error::{Error, Result},
-    snapshot::PaimonSnapshot,
+    snapshot::{Expiries, PaimonSnapshot},
     table::Table,
 };
 
@@ -171,23 +171,24 @@ impl TableRead {
         self.table.check_readable()?;
         self.fields()?;
         let filter = self.bound()?;
-        let newest;
-        let snapshot = match &self.snapshot {
-            Some(snapshot) => snapshot,
-            None => {
-                newest = self.table.latest_snapshot().await?;
-                match &newest {
-                    Some(newest) => newest,
-                    None => return Ok(Vec::new()),
-                }
-            }
-        };
         let planner = Planner {
             table: &self.table,
             filter: filter.as_ref(),
             wants_level: &|_| true,
         };
-        planner.plan(snapshot).await
+        if let Some(snapshot) = &self.snapshot {
+            return planner.plan(snapshot).await;
+        }
+        let mut expiries = Expiries::default();
+        loop {
+            let Some(snapshot) = self.table.latest_snapshot().await? else {
+                return Ok(Vec::new());
+            };
+            match planner.plan(&snapshot).await {
+                Ok(splits) => return Ok(splits),
+                Err(error) => expiries.explain(&self.table, &snapshot, error).await?,
+            }
+        }
     }
 
     /// The rows of a split, at most as many as the limit says.

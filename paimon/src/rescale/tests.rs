@@ -76,7 +76,7 @@ async fn rows(table: &Table) -> Vec<Row> {
 }
 
 async fn files(table: &Table) -> Vec<LiveFile> {
-    live(table).await.unwrap()
+    table.newest_files().await.unwrap()
 }
 
 fn ids(ids: std::ops::Range<i32>, value: i32) -> Vec<Row> {
