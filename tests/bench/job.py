@@ -7,7 +7,7 @@ import shutil
 import time
 
 from process import Process
-from server import DATABASE, at_or_after, parse_position
+from server import DATABASE, at_or_after, file_number, parse_position
 
 FILE = """\
 source:
@@ -16,7 +16,7 @@ source:
   port: {port}
   username: {user}
   password: {password}
-  tables: {database}.{table}
+  tables: {tables}
   server-id: {server_id}
   scan.startup.mode: {mode}
 sink:
@@ -36,13 +36,14 @@ POLL_SECONDS = 0.01
 
 
 class Job:
-    def __init__(self, binary, server, folder, table, mode, interval="10s"):
+    def __init__(self, binary, server, folder, table, mode, interval="10s", tables=None):
         self.binary, self.table, self.folder = binary, table, folder / table
         self.warehouse, self.saved = self.folder / "warehouse", self.folder / "saved"
         shutil.rmtree(self.folder, ignore_errors=True)
         self.warehouse.mkdir(parents=True)
         self.file = self.folder / "job.yaml"
-        self.values = {**server.settings, "database": DATABASE, "table": table, "mode": mode, "interval": interval}
+        self.values = {**server.settings, "database": DATABASE, "table": table,
+                       "tables": tables or f"{DATABASE}.{table}", "mode": mode, "interval": interval}
 
     def start(self):
         # Another id for each run: a server notices late that a replica has gone, and the next run does not wait.
@@ -70,6 +71,14 @@ class Job:
         try:
             return json.loads(markers[-1].read_text()) if markers else None
         except (OSError, ValueError):  # pruned or half written: there is a newer one soon
+            return None
+
+    def marker_position(self, path):
+        """Where in the log a committed marker stands, as a number of the file and an offset; None when it is gone."""
+        try:
+            file, offset = parse_position(json.loads(path.read_text())["position"])
+            return file_number(file), offset
+        except (OSError, ValueError, TypeError):
             return None
 
     def wait_for(self, process, reached):

@@ -45,11 +45,22 @@ class Server:
         self.sql((HERE / "load.sql").read_text())
         self.new_log_file()  # jobs begin with an empty file, on a server with and without GTIDs alike
 
-    def fill(self, table, rows, log=True):
-        self.sql(f"USE {DATABASE}; SET sql_log_bin = {int(log)}; CALL fill('{table}', {rows})")
+    def create(self, name, table):
+        self.sql(f"USE {DATABASE}; SET sql_log_bin = 0; DROP TABLE IF EXISTS {name}; {table.create(name)}")
+
+    def fill(self, name, table, rows, log=True, batch=1000):
+        """Inserts so many rows, `batch` of them in a transaction."""
+        statement = table.insert(name).replace("'", "''")
+        self.sql(f"USE {DATABASE}; SET sql_log_bin = {int(log)}; CALL fill('{statement}', {rows}, {batch})")
+
+    def drop(self, name):
+        self.sql(f"SET sql_log_bin = 0; DROP TABLE IF EXISTS {DATABASE}.{name}")
 
     def update(self, count, ids):
         self.sql(f"USE {DATABASE}; CALL update_rows({count}, {ids})")
+
+    def delete(self, count, ids):
+        self.sql(f"USE {DATABASE}; CALL delete_rows({count}, {ids})")
 
     def new_log_file(self):
         """What is written from here on stands in files that begin here; gives the first one's name."""
@@ -60,6 +71,10 @@ class Server:
         """The end of the log: file and offset."""
         file, offset = self.sql("SHOW BINARY LOG STATUS")[0][:2]
         return file, int(offset)
+
+    def session(self):
+        """One connection for many statements."""
+        return Session([self.tools / "mysql", *self._login(), "--unbuffered", "--batch", "--skip-column-names", DATABASE])
 
     def version(self):
         return self.sql("SELECT VERSION()")[0][0]
@@ -83,6 +98,37 @@ class Server:
         if folder.is_dir():
             return [self.tools / "mysqlbinlog", "--no-defaults", "--verbose", *(folder / name for name in files)]
         return [self.tools / "mysqlbinlog", *self._login(), "--read-from-remote-server", "--verbose", *files]
+
+
+class Session:
+    def __init__(self, command):
+        self.child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.child.stdin.close()
+        self.child.wait()
+
+    def run(self, statement):
+        """Returns when the server has answered."""
+        self._lines(f"{statement};")
+
+    def position(self):
+        """The end of the log as a number of the file and an offset."""
+        file, offset = self._lines("SHOW BINARY LOG STATUS;")[0].split("\t")[:2]
+        return file_number(file), int(offset)
+
+    def _lines(self, statement):
+        self.child.stdin.write(f"{statement} SELECT 'done';\n")
+        self.child.stdin.flush()
+        lines = []
+        while (line := self.child.stdout.readline()) != "done\n":
+            if not line:
+                raise SystemExit("bench: the client of the server ended; it says why above")
+            lines.append(line.rstrip("\n"))
+        return lines
 
 
 def parse_position(text):
