@@ -99,6 +99,16 @@ struct Cut {
 
 impl Verifier<'_> {
     async fn run(&self) -> Result<Report> {
+        let report = self.compare_all().await?;
+        let started = !report.job_running && Lease::holder(self.state).await?.is_some();
+        if started && !report.equal() {
+            tracing::info!("the job was started meanwhile: comparing again, beside it");
+            return self.compare_all().await;
+        }
+        Ok(report)
+    }
+
+    async fn compare_all(&self) -> Result<Report> {
         let deadline = Instant::now() + self.options.timeout;
         let running = Lease::holder(self.state).await?.is_some();
         let mut notes = Vec::new();

@@ -222,6 +222,24 @@ async fn a_standing_job_behind_its_source_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_job_that_is_started_meanwhile_is_waited_for() {
+    let bench = Bench::new(World::new(ROWS));
+    bench.checkpoint(1, |_| {}).await;
+    bench.world.change(|rows| _ = rows.insert(1, 0));
+    let (look, mut looked) = tokio::sync::mpsc::unbounded_channel();
+    bench.world.moved_by(move |_, _| _ = look.send(()));
+    let start = async {
+        looked.recv().await;
+        bench.job(|_| {}).await;
+    };
+    let report = tokio::select! {
+        report = bench.verify() => report.unwrap(),
+        () = start => unreachable!(),
+    };
+    assert!(report.equal() && report.job_running, "{}", report.to_text());
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_a_checkpoint_or_a_whole_snapshot_nothing_is_equal() {
     let bench = Bench::new(World::new(ROWS));
     let error = bench.verify().await.unwrap_err().to_string();

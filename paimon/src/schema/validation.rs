@@ -9,7 +9,7 @@ use crate::{
     data_type::DataType,
     error::{Error, Result},
     partition,
-    table_options::{ChangelogProducer, MergeEngine, TableOptions},
+    table_options::{ChangelogProducer, MergeEngine, TableOptions, check_kept},
 };
 
 /// Names of columns that the format keeps for itself. Source: `SpecialFields`.
@@ -33,6 +33,11 @@ impl Schema {
         let options = TableOptions::of(self)?;
         self.check_buckets(&options)?;
         self.check_merging(&options)?;
+        if self.options.contains_key("partition.expiration-time") && self.partition_keys.is_empty()
+        {
+            return refuse("option partition.expiration-time on a table without partitions");
+        }
+        check_kept(self)?;
         self.check_field_options()
     }
 

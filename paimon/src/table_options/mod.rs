@@ -5,9 +5,11 @@
 //! this crate with Java Paimon 1.4.2.
 
 mod catalogue;
+mod kept;
 mod typed;
 mod value;
 
+pub(crate) use kept::check_kept;
 pub use typed::{
     ChangelogOptions, ChangelogProducer, CommitOptions, CompactionOptions, DeletionVectorOptions,
     DynamicBucketOptions, FileOptions, ManifestOptions, MergeEngine, MergeOptions,
