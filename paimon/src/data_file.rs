@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Int8Array, Int64Array};
-use bytes::Bytes;
 use object_store::{ObjectStore, ObjectStoreExt, buffered::BufWriter, path::Path};
 use tokio::io::AsyncWriteExt;
 use uuid::Uuid;
@@ -288,15 +287,9 @@ impl DataFileWriter {
         let Some(encoder) = &mut self.encoder else {
             return Ok(());
         };
-        let ready = encoder.take();
-        if ready.is_empty() {
-            return Ok(());
-        }
-        self.handed_bytes += ready.len();
         // One after the other: a put spawns all parts that it fills, whatever is in flight.
-        let mut rest = Bytes::from(ready);
-        while !rest.is_empty() {
-            let piece = rest.split_to(rest.len().min(PART_BYTES));
+        for piece in encoder.take() {
+            self.handed_bytes += piece.len();
             self.out
                 .put(piece)
                 .await

@@ -1,6 +1,8 @@
 //! The few things asked of the store, each with the object named in its error.
 
 #[cfg(test)]
+pub(crate) mod counting;
+#[cfg(test)]
 pub(crate) mod faulty;
 mod local;
 

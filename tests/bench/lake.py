@@ -8,6 +8,7 @@ Environment:
   BUCKET_MB       size of the one bucket whose compaction's memory is measured (1000; 4000)
   BENCH_PROFILE   cargo profile of the programs (ci)
   BENCH_LAKE_BIN  the example bench_lake, built already
+  HEADWATER_BIN   the program, built already: the memory of a compaction is that of `headwater table compact`
 """
 
 import argparse
@@ -33,19 +34,20 @@ def number(name, default):
 
 
 def build():
-    if given := os.environ.get("BENCH_LAKE_BIN"):
-        return Path(given).resolve()
+    """The crate's example and the program."""
+    given = [os.environ.get(name) for name in ("BENCH_LAKE_BIN", "HEADWATER_BIN")]
     profile = os.environ.get("BENCH_PROFILE", "ci")
-    command = ["cargo", "build", "--profile", profile, "--locked", "--workspace", "--example", "bench_lake"]
-    if subprocess.run(command, cwd=ROOT).returncode:
-        raise SystemExit("bench: the program cannot be built; cargo says why above")
-    target = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
-    return target / profile / "examples" / "bench_lake"
+    command = ["cargo", "build", "--profile", profile, "--locked", "--workspace", "--bins", "--example", "bench_lake"]
+    if not all(given) and subprocess.run(command, cwd=ROOT).returncode:
+        raise SystemExit("bench: the programs cannot be built; cargo says why above")
+    target = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / profile
+    built = [target / "examples" / "bench_lake", target / "headwater"]
+    return [Path(path).resolve() if path else own for path, own in zip(given, built)]
 
 
 class Lake:
     def __init__(self, folder, report):
-        self.folder, self.report, self.program = folder, report, build()
+        self.folder, self.report, (self.example, self.program) = folder, report, build()
         self.rows, self.rounds = number("ROWS", 2_000_000), number("BENCH_ROUNDS", 3)
         self.cache = Path(os.environ.get("HEADWATER_CACHE", ROOT / ".cache"))
         subprocess.run([ORACLE, "build"], check=True)
@@ -58,7 +60,7 @@ class Lake:
         shutil.rmtree(self.path(table), ignore_errors=True)
 
     def ours(self, verb, table, *words):
-        return [str(self.program), verb, str(self.folder / "warehouse"), f"lake.{table}", *map(str, words)]
+        return [str(self.example), verb, str(self.folder / "warehouse"), f"lake.{table}", *map(str, words)]
 
     def java(self, verb, table, *words):
         return [str(ORACLE), verb, str(self.folder / "warehouse"), f"lake.{table}", *map(str, words)]
@@ -154,15 +156,14 @@ class Lake:
         self.report.add("lake commits: files left", files, "files", at_most=500)
 
     def memory(self):
-        """A large bucket, fully compacted."""
+        """A large bucket, fully compacted by the program itself."""
         megabytes = number("BUCKET_MB", 1000)
         self.create("wide", bucket=1, **{"write-only": "true"})
         written = subprocess.run(self.ours("wide", "wide", megabytes, RUNS), check=True, capture_output=True, text=True).stdout
         size = json.loads(written)["bytes"] / 1e9
         name = f"lake compact, a bucket of {size:.1f} GB"
-        # The system's allocator keeps what threads gave back, a multiple of what is in use; the program has another.
-        settings = ["env", "MALLOC_ARENA_MAX=1", "MALLOC_MMAP_THRESHOLD_=131072", "MALLOC_TRIM_THRESHOLD_=131072"]
-        self.run(f"{name}: headwater", settings + self.ours("compact", "wide"))
+        command = [str(self.program), "table", "compact", str(self.folder / "warehouse"), "lake.wide", "--full", "--json"]
+        self.run(f"{name}: headwater", command)
         self.forget("wide")
         self.report.add(f"{name}: peak memory", self.report.raw[f"{name}: headwater"][0]["peak_mb"], "MB", at_most=256 * 1.048576)
 

@@ -40,6 +40,9 @@ pub(crate) struct AppendLimits {
     /// Files smaller than this are small.
     pub(crate) small_bytes: u64,
     pub(crate) files_min: usize,
+    /// Files of a partition without buckets that are compacted at a time, unless all are: of more
+    /// the others wait for the next time.
+    pub(crate) files_max: usize,
     pub(crate) open_file_bytes: u64,
     pub(crate) force_rewrite: bool,
     /// Share of a file's rows that are deleted from which on it is rewritten.
@@ -60,6 +63,7 @@ impl AppendLimits {
             target_bytes: options.table.files.target_bytes,
             small_bytes: options.small_file_bytes,
             files_min: options.table.compaction.min_file_num,
+            files_max: options.table.compaction.file_num_limit,
             open_file_bytes: cost
                 .and_then(|text| crate::table_options::memory_size(text))
                 .unwrap_or(OPEN_FILE_BYTES),
@@ -88,7 +92,9 @@ impl AppendLimits {
         let small = |file: &&DataFileMeta| {
             self.force_rewrite || size(file) < self.small_bytes || self.is_holed(file, deleted)
         };
-        let mut files: Vec<DataFileMeta> = files.iter().filter(small).cloned().collect();
+        let at_most = if full { usize::MAX } else { self.files_max };
+        let small = files.iter().filter(small).take(at_most);
+        let mut files: Vec<DataFileMeta> = small.cloned().collect();
         files.sort_by_key(size);
         let mut groups = Vec::new();
         let mut group = Vec::new();
@@ -206,13 +212,14 @@ impl AppendRewriter {
         self.limits.holed(&files, &deleted, groups)
     }
 
-    /// Rewrites groups of files, without the rows that deletion vectors delete. On an error nothing
-    /// is left behind.
+    /// Rewrites groups of files, without the rows that deletion vectors delete, with so much memory
+    /// for the file that is read. On an error nothing is left behind.
     pub(crate) async fn compact(
         &self,
         place: &BucketPlace,
         groups: &[Vec<DataFileMeta>],
         index: &[IndexFileMeta],
+        read_bytes: u64,
     ) -> Result<CompactIncrement> {
         // Those without a vector of these files stay.
         let touched = |file: &&IndexFileMeta| {
@@ -223,7 +230,10 @@ impl AppendRewriter {
         let index: Vec<IndexFileMeta> = index.iter().filter(touched).cloned().collect();
         let mut vectors = BucketVectors::read(&self.table, &index).await?;
         let mut done = CompactIncrement::default();
-        let result = self.rewrite_all(place, groups, &mut vectors, &mut done);
+        let opener = FileOpener::new(self.table.clone(), place.partition.clone(), place.bucket)
+            .without_rows(vectors.before())
+            .with_memory(read_bytes);
+        let result = self.rewrite_all(place, &opener, groups, &mut vectors, &mut done);
         if let Err(error) = result.await {
             let folder = self.table.bucket_path(&place.partition, place.bucket)?;
             self.layout.delete(folder.as_ref(), &done.after).await;
@@ -235,14 +245,13 @@ impl AppendRewriter {
     async fn rewrite_all(
         &self,
         place: &BucketPlace,
+        opener: &FileOpener,
         groups: &[Vec<DataFileMeta>],
         vectors: &mut BucketVectors,
         done: &mut CompactIncrement,
     ) -> Result<()> {
-        let opener = FileOpener::new(self.table.clone(), place.partition.clone(), place.bucket)
-            .without_rows(vectors.before());
         for group in groups {
-            let files = self.rewrite(place, &opener, group).await?;
+            let files = self.rewrite(place, opener, group).await?;
             done.after.extend(files);
             done.before.extend(group.iter().cloned());
             group
@@ -308,6 +317,7 @@ mod tests {
             target_bytes: 100,
             small_bytes: 70,
             files_min: 3,
+            files_max: 1000,
             open_file_bytes: 1,
             force_rewrite: false,
             delete_ratio: 0.2,

@@ -137,11 +137,6 @@ impl Levels {
             .collect()
     }
 
-    /// How many sorted runs a reader has to merge.
-    pub(crate) fn run_count(&self) -> usize {
-        self.level0.len() + self.upper.iter().filter(|files| !files.is_empty()).count()
-    }
-
     /// Some of the files, in the order in which they came.
     pub(crate) fn in_order_of_arrival(&self, mut files: Vec<DataFileMeta>) -> Vec<DataFileMeta> {
         files.sort_by_key(|file| self.arrivals.get(&file.file_name).copied());
@@ -214,7 +209,7 @@ mod tests {
         let mut levels = Levels::new(&key, files.clone(), 3);
         assert_eq!(levels.top_level(), 5);
         assert_eq!(levels.highest_with_files(), 5);
-        assert_eq!(levels.run_count(), 4);
+        assert_eq!(levels.runs().len(), 4);
         let text = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let expected: Vec<(i32, Vec<String>)> = vec![
             (0, text(&["d"])),

@@ -3,7 +3,8 @@
 //!
 //! The files above the output that have keys of the compacted ones are merged along, as the oldest
 //! runs; their rows are looked at and not written. So a lookup costs reading these files once, in
-//! the order of the key, and no memory.
+//! the order of the key, and no memory. Where there are many more rows above than are compacted,
+//! only the keys of all are read, and the pages of the rows that have the same ones.
 //!
 //! Of the rows above level 0 only the one at the lowest level counts: it has the older ones merged
 //! into it already.

@@ -5,6 +5,7 @@
 
 mod append;
 mod changelog;
+mod job;
 mod levels;
 mod lookup;
 mod options;
@@ -15,4 +16,4 @@ mod vectors;
 
 pub(crate) use lookup::take_rows;
 pub(crate) use rewrite::{filter, retracts};
-pub use task::{BucketCompaction, CompactScope, CompactSettings, Compactor};
+pub use task::{CompactScope, CompactSettings, Compactor};

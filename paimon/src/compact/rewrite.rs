@@ -20,7 +20,10 @@ use crate::{
     index::deletion_vector::{DeletionVector, DeletionVectors, Width},
     index_manifest::IndexFileMeta,
     merge::MergeFunction,
-    read::{FileOpener, OrderedFile, RowSource, Section, SortedMerge, SortedRun, sections},
+    read::{
+        FileOpener, OrderedFile, RowSource, Section, SortedMerge, SortedRun, matching_rows,
+        sections,
+    },
     table::Table,
 };
 
@@ -114,13 +117,15 @@ impl Rewriter {
         &self.key_types
     }
 
-    /// Compacts. On an error nothing is left behind.
+    /// Compacts, with so much memory for the files that are read. On an error nothing is left behind.
     pub(crate) async fn compact(
         &self,
         place: &BucketPlace,
         unit: &Unit,
+        read_bytes: u64,
     ) -> Result<CompactIncrement> {
         let mut work = Work {
+            read_bytes,
             vectors: BucketVectors::read(&self.table, &unit.index).await?,
             rewriter: self,
             folder: self
@@ -161,6 +166,7 @@ struct Work<'a> {
     place: &'a BucketPlace,
     folder: String,
     unit: &'a Unit,
+    read_bytes: u64,
     vectors: BucketVectors,
     done: CompactIncrement,
 }
@@ -326,7 +332,8 @@ impl Work<'_> {
             self.place.partition.clone(),
             self.place.bucket,
         )
-        .without_rows(self.vectors.before());
+        .without_rows(self.vectors.before())
+        .with_memory(self.read_bytes);
         let mut deleted = DeletionVectors::new();
         let width = Width::of(rewriter.table.schema());
         let columns = &rewriter.table.schema().fields;
@@ -339,7 +346,7 @@ impl Work<'_> {
             Style::Lookup(_) => false,
         };
         for section in self.with_upper(sections)? {
-            let opener = opener.clone();
+            let (section, opener) = self.narrowed(section, &opener).await?;
             if is_plain {
                 let function = function.clone();
                 let mut merge = SortedMerge::open(opener, section, columns, keys, function).await?;
@@ -398,6 +405,36 @@ impl Work<'_> {
         let is_own = |file: &OrderedFile| file.meta.level <= self.unit.output_level;
         sections.retain(|section| section.iter().flatten().any(is_own));
         Ok(sections)
+    }
+
+    /// Where few rows are compared with many above, only those that have the same keys are read of
+    /// these. Nobody looks at the others.
+    async fn narrowed(
+        &self,
+        mut section: Section,
+        opener: &FileOpener,
+    ) -> Result<(Section, FileOpener)> {
+        let (above, own): (Vec<DataFileMeta>, Vec<_>) = section
+            .iter()
+            .flatten()
+            .map(|file| file.meta.clone())
+            .partition(|file| file.level > self.unit.output_level);
+        if above.is_empty() || !matches!(self.rewriter.style, Style::Lookup(_)) {
+            return Ok((section, opener.clone()));
+        }
+        let matching = matching_rows(opener, &self.rewriter.keys, &own, &above);
+        let Some(selected) = matching.await? else {
+            return Ok((section, opener.clone()));
+        };
+        let matches = |file: &OrderedFile| {
+            let rows = selected.get(&file.meta.file_name);
+            rows.is_none_or(|rows| !rows.is_empty())
+        };
+        for run in &mut section {
+            run.retain(matches);
+        }
+        section.retain(|run| !run.is_empty());
+        Ok((section, opener.clone().only(selected)))
     }
 
     /// Without deletes, where they may go.

@@ -1,11 +1,11 @@
-//! Compactions of a table's buckets: all that are due at once, or one bucket's beside its writer.
+//! Compactions of a table's buckets: all that are due at once.
 //!
-//! Source: `MergeTreeCompactManager`, `MergeTreeWriter.updateCompactResult`, `CompactStrategy`.
+//! Source: `MergeTreeCompactManager`, `CompactStrategy`.
 
 use std::{collections::HashMap, sync::Arc};
 
 use futures::{StreamExt, stream::FuturesUnordered};
-use tokio::{sync::Semaphore, task::JoinHandle};
+use tokio::sync::Semaphore;
 
 use crate::{
     commit::LiveFile,
@@ -18,17 +18,13 @@ use crate::{
 
 use super::{
     append::AppendRewriter,
+    job::{Job, buckets, memory_of},
     levels::Levels,
     options::CompactOptions,
     pick::{Memory, Moment, Pick},
     rewrite::{BucketPlace, Rewriter, Unit, written},
     vectors::{deleted_rows, of_bucket},
 };
-
-/// Memory that the files which a compaction writes take, about, bytes.
-const WRITER_BYTES: u64 = 48 << 20;
-/// Memory that a sorted run takes at most while it is read, about: a row group, bytes.
-const RUN_BYTES_MAX: u64 = 24 << 20;
 
 /// How a table is compacted.
 #[derive(Debug, Clone)]
@@ -88,14 +84,6 @@ struct Shared {
 enum Files {
     Keyed(Rewriter),
     Append(AppendRewriter),
-}
-
-/// What is to be done in a bucket.
-#[derive(Debug)]
-enum Job {
-    Keyed(Unit),
-    /// Groups of files, each in the order of its rows, and the bucket's files of deletion vectors.
-    Append(Vec<Vec<DataFileMeta>>, Vec<IndexFileMeta>),
 }
 
 impl Compactor {
@@ -267,39 +255,6 @@ impl Compactor {
             self.shared.discard_index(&compact.new_index_files).await;
         }
     }
-
-    /// Compactions of one bucket beside the one that writes it. `partition` is a serialized
-    /// BinaryRow (with the arity prefix), `files` are those live, in the order of the manifest, and
-    /// `index` the bucket's files of deletion vectors.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`] for append tables: their buckets are compacted by [`run`](Self::run).
-    pub fn bucket(
-        &self,
-        partition: Vec<u8>,
-        bucket: i32,
-        total_buckets: i32,
-        files: Vec<DataFileMeta>,
-        index: Vec<IndexFileMeta>,
-    ) -> Result<BucketCompaction> {
-        if matches!(self.shared.files, Files::Append(_)) {
-            let name = self.table().name();
-            return Err(Error::Unsupported(format!(
-                "compacting append table {name} beside its writer"
-            )));
-        }
-        let levels = self.shared.levels(files);
-        Ok(BucketCompaction {
-            place: BucketPlace { partition, bucket },
-            total_buckets,
-            memory: memory(&levels),
-            levels,
-            index,
-            running: None,
-            done: CompactIncrement::default(),
-            shared: self.shared.clone(),
-        })
-    }
 }
 
 impl Shared {
@@ -387,19 +342,20 @@ impl Shared {
 
     /// Compacts when there is memory for it.
     async fn execute(&self, place: &BucketPlace, job: &Job) -> Result<CompactIncrement> {
-        let all = u32::try_from(self.settings.memory_bytes >> 20).unwrap_or(u32::MAX);
-        let wanted = u32::try_from(job.memory_bytes() >> 20).unwrap_or(u32::MAX);
-        let permits = wanted.min(all).max(1);
+        let memory = memory_of(job, self.settings.memory_bytes);
         let _memory = self
             .memory
-            .acquire_many(permits)
+            .acquire_many(memory.mebibytes)
             .await
             .map_err(|_| Error::Internal("compactions have no memory any more".into()))?;
+        let read_bytes = memory.read_bytes;
         let started = std::time::Instant::now();
         let done = match (&self.files, job) {
-            (Files::Keyed(rewriter), Job::Keyed(unit)) => rewriter.compact(place, unit).await?,
+            (Files::Keyed(rewriter), Job::Keyed(unit)) => {
+                rewriter.compact(place, unit, read_bytes).await?
+            }
             (Files::Append(append), Job::Append(groups, index)) => {
-                append.compact(place, groups, index).await?
+                append.compact(place, groups, index, read_bytes).await?
             }
             _ => {
                 return Err(Error::Internal(
@@ -446,240 +402,6 @@ impl Shared {
             }
         }
     }
-}
-
-impl Job {
-    fn files(&self) -> Box<dyn Iterator<Item = &DataFileMeta> + '_> {
-        match self {
-            Self::Keyed(unit) => Box::new(unit.files.iter()),
-            Self::Append(groups, _) => Box::new(groups.iter().flatten()),
-        }
-    }
-
-    fn bytes(&self) -> i64 {
-        let sizes = self.files().map(|file| file.file_size);
-        sizes.fold(0, i64::saturating_add)
-    }
-
-    /// Memory that it takes, about: a row group of each sorted run, and what is written. Files of
-    /// append tables are read one after the other.
-    fn memory_bytes(&self) -> u64 {
-        let mut largest: HashMap<(i32, &str), u64> = HashMap::new();
-        for file in self.files() {
-            let run = match (self, file.level) {
-                (Self::Keyed(_), 0) => (0, file.file_name.as_str()),
-                (_, level) => (level, ""),
-            };
-            let size = u64::try_from(file.file_size).unwrap_or(0);
-            let of_run = largest.entry(run).or_default();
-            *of_run = (*of_run).max(size.min(RUN_BYTES_MAX));
-        }
-        largest.values().sum::<u64>() + WRITER_BYTES
-    }
-}
-
-/// The compactions of one bucket, beside its writer: one at a time, in the background.
-///
-/// The writer tells of each file that it flushes, looks whether it [must
-/// wait](Self::must_wait), and hands [what is done](Self::take) to its next commit. Several
-/// compactions between two commits become one.
-#[derive(Debug)]
-pub struct BucketCompaction {
-    shared: Arc<Shared>,
-    place: BucketPlace,
-    total_buckets: i32,
-    levels: Levels,
-    /// Files of deletion vectors, as they are after what is done.
-    index: Vec<IndexFileMeta>,
-    memory: Memory,
-    running: Option<JoinHandle<Result<CompactIncrement>>>,
-    /// Not yet taken.
-    done: CompactIncrement,
-}
-
-impl BucketCompaction {
-    /// Takes in files that the writer flushed. They must be committed before, or together with,
-    /// what [`take`](Self::take) returns from now on.
-    pub fn add(&mut self, files: Vec<DataFileMeta>) {
-        self.levels.update(&[], files);
-    }
-
-    /// How many sorted runs a reader has to merge.
-    pub fn sorted_runs(&self) -> usize {
-        self.levels.run_count()
-    }
-
-    /// Whether a compaction is under way.
-    pub fn is_running(&self) -> bool {
-        self.running.is_some()
-    }
-
-    /// Whether so many sorted runs are there (option `num-sorted-run.stop-trigger`) that the writer
-    /// is to [wait](Self::wait) for the compaction under way.
-    pub fn must_wait(&self) -> bool {
-        self.levels.run_count() > self.shared.options.table.compaction.stop_trigger
-    }
-
-    /// Begins a compaction if one is due and none is under way; true when one is under way.
-    pub fn trigger(&mut self, scope: CompactScope) -> bool {
-        if self.running.is_none()
-            && let Some(unit) = self
-                .shared
-                .pick(scope, &self.levels, &self.index, &mut self.memory)
-        {
-            let shared = self.shared.clone();
-            let place = self.place.clone();
-            self.running = Some(tokio::spawn(async move {
-                shared.execute(&place, &Job::Keyed(unit)).await
-            }));
-        }
-        self.running.is_some()
-    }
-
-    /// Waits for the compaction under way, if any.
-    ///
-    /// # Errors
-    /// That of the compaction. The bucket is as before it then, and another may be begun.
-    pub async fn wait(&mut self) -> Result<()> {
-        let Some(running) = &mut self.running else {
-            return Ok(());
-        };
-        let result = running.await;
-        self.running = None;
-        let done = result.map_err(lost)??;
-        self.levels.update(&done.before, done.after.clone());
-        if changes_index(&done) {
-            self.index = done.new_index_files.clone();
-        }
-        let superfluous = absorb(&mut self.done, done);
-        self.shared
-            .discard(
-                &self.place.partition,
-                self.place.bucket,
-                superfluous.before.iter(),
-            )
-            .await;
-        self.shared
-            .discard_index(&superfluous.deleted_index_files)
-            .await;
-        Ok(())
-    }
-
-    /// As [`wait`](Self::wait), if the compaction under way has ended.
-    ///
-    /// # Errors
-    /// As [`wait`](Self::wait).
-    pub async fn settle(&mut self) -> Result<()> {
-        match &self.running {
-            Some(running) if running.is_finished() => self.wait().await,
-            _ => Ok(()),
-        }
-    }
-
-    /// What is done and not yet taken; `None` when that is nothing.
-    pub fn take(&mut self) -> Option<CommitMessage> {
-        if self.done.is_empty() {
-            return None;
-        }
-        let done = std::mem::take(&mut self.done);
-        Some(message(&self.place, self.total_buckets, done))
-    }
-
-    /// Goes on with other live files and deletion vectors: after a commit that dropped what was taken, because another
-    /// writer had changed the bucket. A compaction under way is thrown away, as is what is done.
-    pub async fn reset(&mut self, files: Vec<DataFileMeta>, index: Vec<IndexFileMeta>) {
-        self.abort().await;
-        self.index = index;
-        self.levels = self.shared.levels(files);
-    }
-
-    /// Throws away a compaction under way, and what is done and not taken. Another one needs a
-    /// [`reset`](Self::reset) first.
-    pub async fn abort(&mut self) {
-        // It is waited for: stopped in the middle it would leave files behind.
-        if let Err(error) = self.wait().await {
-            tracing::debug!(%error, "a compaction that is thrown away failed");
-        }
-        let done = std::mem::take(&mut self.done);
-        self.shared
-            .discard(&self.place.partition, self.place.bucket, written(&done))
-            .await;
-        self.shared.discard_index(&done.new_index_files).await;
-    }
-}
-
-fn changes_index(done: &CompactIncrement) -> bool {
-    !done.new_index_files.is_empty() || !done.deleted_index_files.is_empty()
-}
-
-/// Adds a later compaction to an earlier one. Returns files (`before`, and index files) that the
-/// earlier one wrote and the later one replaced: nobody will ever see them.
-fn absorb(earlier: &mut CompactIncrement, later: CompactIncrement) -> CompactIncrement {
-    let mut unseen = CompactIncrement::default();
-    for file in later.deleted_index_files {
-        let name = &file.file_name;
-        let own = |new: &IndexFileMeta| &new.file_name == name;
-        match earlier.new_index_files.iter().position(own) {
-            Some(at) => {
-                earlier.new_index_files.remove(at);
-                unseen.deleted_index_files.push(file);
-            }
-            None => earlier.deleted_index_files.push(file),
-        }
-    }
-    earlier.new_index_files.extend(later.new_index_files);
-    let mut superfluous = Vec::new();
-    for file in later.before {
-        let name = &file.file_name;
-        let Some(at) = earlier
-            .after
-            .iter()
-            .position(|after| &after.file_name == name)
-        else {
-            earlier.before.push(file);
-            continue;
-        };
-        earlier.after.remove(at);
-        let was_there = earlier
-            .before
-            .iter()
-            .any(|before| &before.file_name == name);
-        let stays = later.after.iter().any(|after| &after.file_name == name);
-        if !was_there && !stays {
-            superfluous.push(file);
-        }
-    }
-    earlier.after.extend(later.after);
-    earlier.changelog_files.extend(later.changelog_files);
-    unseen.before = superfluous;
-    unseen
-}
-
-struct Bucket {
-    place: BucketPlace,
-    total_buckets: i32,
-    files: Vec<DataFileMeta>,
-}
-
-fn buckets(files: Vec<LiveFile>) -> Vec<Bucket> {
-    let mut buckets: Vec<Bucket> = Vec::new();
-    let mut at: HashMap<BucketPlace, usize> = HashMap::new();
-    for file in files {
-        let place = BucketPlace {
-            partition: file.partition,
-            bucket: file.bucket,
-        };
-        let index = *at.entry(place.clone()).or_insert(buckets.len());
-        match buckets.get_mut(index) {
-            Some(bucket) => bucket.files.push(file.meta),
-            None => buckets.push(Bucket {
-                place,
-                total_buckets: file.total_buckets,
-                files: vec![file.meta],
-            }),
-        }
-    }
-    buckets
 }
 
 fn message(place: &BucketPlace, total_buckets: i32, compact: CompactIncrement) -> CommitMessage {

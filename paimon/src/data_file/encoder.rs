@@ -10,6 +10,7 @@ use std::{collections::HashSet, io, sync::Arc};
 
 use arrow_array::{Array, ArrayRef, cast::AsArray, types::TimestampNanosecondType};
 use arrow_schema::{DataType as ArrowType, Field, TimeUnit as ArrowTimeUnit};
+use bytes::Bytes;
 use parquet::{
     arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves},
     basic::{
@@ -118,7 +119,6 @@ impl FileShape {
             .set_data_page_row_count_limit(PAGE_ROWS)
             .set_data_page_size_limit(PAGE_BYTES)
             .set_statistics_enabled(EnabledStatistics::Chunk)
-            .set_offset_index_disabled(true)
             .set_created_by(concat!("headwater-paimon version ", env!("CARGO_PKG_VERSION")).into());
         for (field, array) in self.columns.iter().zip(sample) {
             let enabled = self
@@ -418,14 +418,42 @@ fn bytes_of_decimal(precision: u8) -> i32 {
         .unwrap_or(16)
 }
 
-/// What is encoded and not yet handed to the store.
+/// Size of the pieces that a file is handed over in.
+const PIECE_BYTES: usize = 512 << 10;
+
+/// What is encoded and not yet handed to the store: in pieces, so that each is given back when it is
+/// sent, and none is a large block of memory.
 #[derive(Debug, Default)]
-struct Sink(Vec<u8>);
+struct Sink {
+    full: Vec<Bytes>,
+    open: Vec<u8>,
+}
+
+impl Sink {
+    fn take(&mut self) -> Vec<Bytes> {
+        let mut pieces = std::mem::take(&mut self.full);
+        if !self.open.is_empty() {
+            let mut last = std::mem::take(&mut self.open);
+            last.shrink_to_fit();
+            pieces.push(last.into());
+        }
+        pieces
+    }
+}
 
 impl io::Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
+        // Small files, of which there may be many at a time, need no whole piece.
+        if self.open.capacity() == 0 && !self.full.is_empty() {
+            self.open.reserve_exact(PIECE_BYTES);
+        }
+        let room = PIECE_BYTES.saturating_sub(self.open.len());
+        let (now, _) = bytes.split_at(room.min(bytes.len()));
+        self.open.extend_from_slice(now);
+        if self.open.len() >= PIECE_BYTES {
+            self.full.push(std::mem::take(&mut self.open).into());
+        }
+        Ok(now.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -535,8 +563,6 @@ impl Encoder {
             return Ok(());
         };
         self.open_rows = 0;
-        let bytes = open.iter().map(ColumnEncoder::encoded_bytes).sum();
-        self.file.inner_mut().0.reserve(bytes);
         let mut group = self.file.next_row_group()?;
         for encoder in open {
             match encoder {
@@ -590,9 +616,9 @@ impl Encoder {
         self.file.bytes_written() + open.sum::<usize>()
     }
 
-    /// Takes what is ready.
-    pub(crate) fn take(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.file.inner_mut().0)
+    /// Takes what is ready, in pieces.
+    pub(crate) fn take(&mut self) -> Vec<Bytes> {
+        self.file.inner_mut().take()
     }
 
     /// Writes the footer; the rest is to be taken then.

@@ -8,18 +8,8 @@ use std::{
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{Field, Schema as ArrowSchema, SchemaRef};
-use bytes::Bytes;
-use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture, stream::BoxStream};
-use object_store::{ObjectStore, ObjectStoreExt, path::Path};
-use parquet::{
-    arrow::{
-        ParquetRecordBatchStreamBuilder, ProjectionMask,
-        arrow_reader::{ArrowReaderOptions, RowSelection},
-        async_reader::AsyncFileReader,
-    },
-    errors::ParquetError,
-    file::metadata::{ParquetMetaData, ParquetMetaDataReader},
-};
+use futures::{StreamExt, TryStreamExt, stream::BoxStream};
+use parquet::{arrow::ProjectionMask, errors::ParquetError, file::metadata::ParquetMetaData};
 
 use crate::{
     data_file_meta::DataFileMeta,
@@ -35,8 +25,11 @@ use super::{
     bucket::Deletions,
     cast::Cast,
     deletions::{Positions, left},
+    parquet_file::{ParquetFile, SliceReader},
     predicate::Bound,
     prune,
+    seek::Selected,
+    slices::{self, Budget, Plan},
 };
 
 /// Name of the column with each row's sequence number.
@@ -46,6 +39,10 @@ pub(crate) const KIND: &str = "_VALUE_KIND";
 /// Name of the column with each row's position in its file, which stands in no file: that of the
 /// first row is 0, and rows that are not read count too.
 pub(crate) const POSITION: &str = "_POSITION";
+
+/// Memory of the files that a reader has open at a time, unless it is told: it reads as fast with
+/// less, but asks the store more often.
+pub(crate) const READ_BYTES: u64 = 64 << 20;
 
 /// Batches of one file.
 pub(crate) type FileStream = BoxStream<'static, Result<RecordBatch>>;
@@ -60,6 +57,8 @@ pub(crate) struct FileOpener {
     schemas: Arc<Mutex<HashMap<i64, Arc<Schema>>>>,
     deletions: Deleted,
     prune: Option<Prune>,
+    selected: Option<Arc<Selected>>,
+    memory_bytes: u64,
 }
 
 /// Deletion vectors, by file name.
@@ -144,6 +143,34 @@ impl FileOpener {
             schemas: Arc::default(),
             deletions: Deleted::Located(Arc::default()),
             prune: None,
+            selected: None,
+            memory_bytes: READ_BYTES,
+        }
+    }
+
+    /// Memory of all files that are open at a time, bytes, about: what is fetched and batches of
+    /// decoded rows. No less is taken than a few pages of each column.
+    pub(crate) fn with_memory(mut self, bytes: u64) -> Self {
+        self.memory_bytes = bytes;
+        self
+    }
+
+    /// Memory of the files that are open at a time.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+
+    /// For one of so many files that are open at a time.
+    pub(super) fn among(mut self, files: usize) -> Self {
+        self.memory_bytes /= files.max(1) as u64;
+        self
+    }
+
+    /// A file has several batches: one is decoded, and those before are still looked at.
+    fn budget(&self) -> Budget {
+        Budget {
+            fetched_bytes: self.memory_bytes / 2,
+            batch_bytes: self.memory_bytes / 6,
         }
     }
 
@@ -172,6 +199,12 @@ impl FileOpener {
         }
     }
 
+    /// Of some files reads these rows only.
+    pub(crate) fn only(mut self, selected: Selected) -> Self {
+        self.selected = Some(Arc::new(selected));
+        self
+    }
+
     /// The table, at the schema that is read.
     pub(crate) fn table(&self) -> &Table {
         &self.table
@@ -197,17 +230,13 @@ impl FileOpener {
         check_format(&self.table, meta)?;
         let path = self.table.file_path(&self.partition, self.bucket, meta)?;
         let schema = self.schema(meta.schema_id).await?;
-        let reader = ObjectReader {
-            store: self.table.store().clone(),
-            path: path.clone(),
-            size: u64::try_from(meta.file_size).unwrap_or(0),
-        };
+        let size = u64::try_from(meta.file_size).unwrap_or(0);
         let at = path.to_string();
-        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-        let builder = ParquetRecordBatchStreamBuilder::new_with_options(reader, options)
-            .await
-            .map_err(|error| read_error(&at, error))?;
-        let roots = builder.parquet_schema().root_schema().get_fields();
+        let mut file = ParquetFile::new(self.table.store().clone(), path, size);
+        let read = file.metadata().await;
+        let metadata = read.map_err(|error| read_error(&at, error))?;
+        let columns = metadata.file_metadata().schema_descr_ptr();
+        let roots = columns.root_schema().get_fields();
         let names: HashMap<String, usize> = roots
             .iter()
             .enumerate()
@@ -225,7 +254,7 @@ impl FileOpener {
                 })?);
             }
         }
-        let mask = ProjectionMask::roots(builder.parquet_schema(), indexes);
+        let mask = ProjectionMask::roots(&columns, indexes);
         let read;
         let deleted = match &self.deletions {
             Deleted::Loaded(vectors) => vectors.get(&meta.file_name),
@@ -240,14 +269,14 @@ impl FileOpener {
         if let Some(vector) = deleted {
             check_deleted(vector, meta, &at)?;
         }
-        let (builder, left) = self.select(builder, &schema, deleted);
+        let left = self.rows(meta, &metadata, &schema, deleted);
+        let rows = self.read_rows(file, metadata, mask, &left, batch_rows);
+        let rows = rows.await.map_err(|error| read_error(&at, error))?;
         let with_positions = wanted.system.contains(&POSITION);
         let mut positions = with_positions.then(|| Positions::new(left));
-        let stream = builder
-            .with_projection(mask)
-            .with_batch_size(batch_rows)
-            .build()
-            .map_err(|error| read_error(&at, error))?;
+        let stream = futures::stream::try_unfold(rows, |mut rows| async move {
+            Ok(rows.next().await?.map(|batch| (batch, rows)))
+        });
         let target = wanted.schema.clone();
         Ok(stream
             .map_err(move |error| read_error(&at, error))
@@ -264,45 +293,53 @@ impl FileOpener {
 }
 
 impl FileOpener {
-    /// Selects the rows that are to be read; says which these are.
-    fn select(
+    /// The rows that are to be read.
+    fn rows(
         &self,
-        builder: ParquetRecordBatchStreamBuilder<ObjectReader>,
+        meta: &DataFileMeta,
+        metadata: &ParquetMetaData,
         schema: &Schema,
         deleted: Option<&DeletionVector>,
-    ) -> (
-        ParquetRecordBatchStreamBuilder<ObjectReader>,
-        Vec<Range<usize>>,
-    ) {
-        let groups = builder.metadata().row_groups();
-        let mut wanted = Vec::with_capacity(groups.len());
-        let mut ranges = Vec::with_capacity(groups.len());
+    ) -> Vec<Range<usize>> {
+        let mut ranges = Vec::with_capacity(metadata.num_row_groups());
         let mut row = 0;
         let fields = self.fields_with_statistics(schema);
-        for (index, group) in groups.iter().enumerate() {
+        for group in metadata.row_groups() {
             let rows = u64::try_from(group.num_rows()).unwrap_or(0);
             let may_match = self
                 .prune
                 .as_ref()
                 .is_none_or(|prune| prune.filter.may_match(&prune::of_row_group(&fields, group)));
             if may_match {
-                wanted.push(index);
                 ranges.push(row..row + rows);
             }
             row += rows;
         }
-        let all = wanted.len() == groups.len();
-        let left = left(&ranges, deleted);
-        let builder = match deleted {
-            Some(_) => {
-                let ranges = left.iter().cloned();
-                let rows = usize::try_from(row).unwrap_or(usize::MAX);
-                builder.with_row_selection(RowSelection::from_consecutive_ranges(ranges, rows))
-            }
-            None if all => builder,
-            None => builder.with_row_groups(wanted),
+        let selected = self.selected.as_ref();
+        match selected.and_then(|selected| selected.get(&meta.file_name)) {
+            Some(rows) => left(&common(&ranges, rows), deleted),
+            None => left(&ranges, deleted),
+        }
+    }
+
+    /// Begins to read columns of rows.
+    async fn read_rows(
+        &self,
+        mut file: ParquetFile,
+        metadata: ParquetMetaData,
+        mask: ProjectionMask,
+        rows: &[Range<usize>],
+        batch_rows: usize,
+    ) -> Result<SliceReader, ParquetError> {
+        let wanted = slices::Wanted::by_group(&metadata, rows);
+        let budget = self.budget();
+        let cut = Plan::new(&metadata, &mask, budget, batch_rows).cut_groups(&wanted);
+        let metadata = match cut.is_empty() {
+            true => metadata,
+            false => file.with_pages(metadata, &mask, &cut).await?,
         };
-        (builder, left)
+        let slices = Plan::new(&metadata, &mask, budget, batch_rows).slices(wanted);
+        SliceReader::new(file, metadata, mask, slices)
     }
 
     /// The file's fields whose statistics may be looked at: of the same type as now.
@@ -314,6 +351,19 @@ impl FileOpener {
         })
         .collect()
     }
+}
+
+/// What is in both: ranges that ascend. None reaches over an end of one of the first.
+fn common(a: &[Range<u64>], b: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut both = Vec::with_capacity(b.len());
+    let mut rest = b;
+    for of in a {
+        let behind = rest.partition_point(|range| range.end <= of.start);
+        rest = rest.get(behind..).unwrap_or_default();
+        let here = rest.iter().take_while(|range| range.start < of.end);
+        both.extend(here.map(|range| range.start.max(of.start)..range.end.min(of.end)));
+    }
+    both
 }
 
 /// A vector cannot delete more rows than there are: a few bytes may say that billions are deleted.
@@ -374,56 +424,5 @@ fn read_error(path: &str, error: ParquetError) -> Error {
             path: path.to_owned(),
             message: other.to_string(),
         },
-    }
-}
-
-/// A file in the store, for the Parquet reader.
-struct ObjectReader {
-    store: Arc<dyn ObjectStore>,
-    path: Path,
-    size: u64,
-}
-
-fn external(error: object_store::Error) -> ParquetError {
-    ParquetError::External(Box::new(error))
-}
-
-impl AsyncFileReader for ObjectReader {
-    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, Result<Bytes, ParquetError>> {
-        async move {
-            self.store
-                .get_range(&self.path, range)
-                .await
-                .map_err(external)
-        }
-        .boxed()
-    }
-
-    fn get_byte_ranges(
-        &mut self,
-        ranges: Vec<Range<u64>>,
-    ) -> BoxFuture<'_, Result<Vec<Bytes>, ParquetError>> {
-        async move {
-            self.store
-                .get_ranges(&self.path, &ranges)
-                .await
-                .map_err(external)
-        }
-        .boxed()
-    }
-
-    fn get_metadata<'a>(
-        &'a mut self,
-        _: Option<&'a ArrowReaderOptions>,
-    ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>, ParquetError>> {
-        async move {
-            let size = self.size;
-            let metadata = ParquetMetaDataReader::new()
-                .with_prefetch_hint(Some(32 << 10))
-                .load_and_finish(&mut *self, size)
-                .await?;
-            Ok(Arc::new(metadata))
-        }
-        .boxed()
     }
 }

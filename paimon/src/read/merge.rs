@@ -23,30 +23,14 @@ use super::{
     bucket::{BATCH_ROWS, leaves_row},
     file::FileOpener,
     run::{Layout, OpenBatch, RowSource, Run},
-    section::{OrderedFile, Section},
+    section::Section,
 };
 
-/// Rows that all runs together hold decoded, about.
+/// Rows that all runs together hold decoded, about. Wide ones come in smaller batches: see
+/// [`FileOpener::with_memory`].
 const OPEN_ROWS: usize = 128 << 10;
-
-/// Bytes of these rows, about.
-const OPEN_BYTES: u64 = 16 << 20;
-/// Decoded rows are larger than those in a file, about so many times.
-const DECODED: u64 = 2;
-
-/// Rows of a batch, so that those of all runs stay within bounds, by the average row of each file.
-fn batch_rows(section: &Section) -> usize {
-    let runs = section.len().max(1);
-    let row_bytes = |file: &OrderedFile| {
-        let bytes = u64::try_from(file.meta.file_size).unwrap_or(0);
-        bytes / u64::try_from(file.meta.row_count).unwrap_or(0).max(1)
-    };
-    let largest = section.iter().flatten().map(row_bytes).max().unwrap_or(0);
-    let by_bytes = OPEN_BYTES / runs as u64 / (largest * DECODED).max(1);
-    (OPEN_ROWS / runs)
-        .min(usize::try_from(by_bytes).unwrap_or(usize::MAX))
-        .clamp(64, BATCH_ROWS)
-}
+/// Bytes of the rows that are handed on at a time, about.
+const PICKED_BYTES: usize = 8 << 20;
 
 /// Rows that a merge hands on, by key.
 #[derive(Debug)]
@@ -96,6 +80,11 @@ pub(crate) struct SortedMerge {
     heap: Vec<usize>,
     /// Batches that the runs and `picked` refer to.
     batches: Vec<OpenBatch>,
+    /// Bytes of those that no run has open any more.
+    done_bytes: usize,
+    done_bytes_max: usize,
+    /// Rows that are handed on at a time, as wide as they are now.
+    picked_max: usize,
     /// Rows to be handed on: which batch, which row.
     picked: Vec<(usize, usize)>,
     /// Where the complete groups of `picked` end; not used with `newest_only`.
@@ -187,7 +176,7 @@ impl SortedMerge {
         keys: &[DataField],
         with_positions: bool,
     ) -> Result<Layout> {
-        let batch_rows = batch_rows(section);
+        let batch_rows = (OPEN_ROWS / section.len().max(1)).clamp(64, BATCH_ROWS);
         let schema = opener.table().schema();
         Layout::new(schema, columns, keys, batch_rows, with_positions)
     }
@@ -201,9 +190,10 @@ impl SortedMerge {
     ) -> Result<Self> {
         let schema = opener.table().schema();
         let lowest_is_all = function.is_some() && !newest_only && looks_up(schema)?;
+        let memory_bytes = usize::try_from(opener.memory_bytes()).unwrap_or(usize::MAX);
         let mut merge = Self {
             layout,
-            opener,
+            opener: opener.among(section.len()),
             function,
             newest_only,
             lowest_is_all,
@@ -211,6 +201,9 @@ impl SortedMerge {
             heap: Vec::with_capacity(section.len()),
             runs: section.into_iter().map(Run::new).collect(),
             batches: Vec::new(),
+            done_bytes: 0,
+            done_bytes_max: memory_bytes / 6,
+            picked_max: BATCH_ROWS,
             picked: Vec::with_capacity(BATCH_ROWS),
             ends: Vec::new(),
             last_key: None,
@@ -297,7 +290,7 @@ impl SortedMerge {
                 }
             }
             // Batches that are done are held by what was picked from them.
-            if self.batches.len() > batches_max {
+            if self.batches.len() > batches_max || self.done_bytes > self.done_bytes_max {
                 match self.complete() {
                     0 => self.forget_batches(),
                     _ => return self.flush().map(Some),
@@ -327,7 +320,7 @@ impl SortedMerge {
                 if !self.newest_only && !self.picked.is_empty() {
                     self.ends.push(self.picked.len());
                 }
-                if self.picked.len() >= BATCH_ROWS {
+                if self.picked.len() >= self.picked_max {
                     return Halt::Full;
                 }
                 self.last_head = run.head();
@@ -352,12 +345,30 @@ impl SortedMerge {
         let Some(run) = self.runs.get_mut(run) else {
             return Ok(false);
         };
+        // Of a run that is just begun none is open.
+        if run.at > 0 {
+            self.done_bytes += self.batches.get(run.batch).map_or(0, |batch| batch.bytes);
+        }
         let Some(batch) = run.load(&self.layout, &self.opener).await? else {
             return Ok(false);
         };
         run.batch = self.batches.len();
         self.batches.push(batch);
+        self.picked_max = self.picked_max();
         Ok(true)
+    }
+
+    /// Rows that take [`PICKED_BYTES`] when all are like the widest that are open.
+    fn picked_max(&self) -> usize {
+        let open = self.runs.iter().map(|run| self.batches.get(run.batch));
+        let widest = open.flatten().map(OpenBatch::row_bytes).max().unwrap_or(0);
+        (PICKED_BYTES / widest.max(1)).clamp(1, BATCH_ROWS)
+    }
+
+    /// Bytes of the batches that are held.
+    #[cfg(test)]
+    pub(super) fn held_bytes(&self) -> usize {
+        self.batches.iter().map(|batch| batch.bytes).sum()
     }
 
     /// Gathers the complete groups.
@@ -441,6 +452,8 @@ impl SortedMerge {
         for (batch, _) in &mut self.picked {
             *batch = keep(*batch);
         }
+        let done = kept.get(self.heap.len()..).unwrap_or_default().iter();
+        self.done_bytes = done.map(|batch| batch.bytes).sum();
         self.batches = kept;
     }
 

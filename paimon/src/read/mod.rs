@@ -25,12 +25,15 @@ mod changes;
 mod deletions;
 mod file;
 mod merge;
+mod parquet_file;
 mod plan;
 mod predicate;
 mod prune;
 mod request;
 mod run;
 mod section;
+mod seek;
+mod slices;
 
 pub use self::{
     bucket::BatchStream,
@@ -46,6 +49,7 @@ pub(crate) use self::{
     merge::{KeyGroups, Merged, SortedMerge},
     run::RowSource,
     section::{OrderedFile, Section, SortedRun, sections},
+    seek::matching_rows,
 };
 
 #[cfg(test)]

@@ -202,7 +202,8 @@ fn of_stats(fields: &[&DataField], stats: &SimpleStats, rows: i64) -> Bounds {
     bounds
 }
 
-fn owned(value: Value<&[u8]>) -> Value {
+/// The same, on its own.
+pub(super) fn owned(value: Value<&[u8]>) -> Value {
     match value {
         Value::Null => Value::Null,
         Value::Boolean(it) => Value::Boolean(it),

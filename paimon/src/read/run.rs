@@ -125,9 +125,17 @@ pub(super) struct OpenBatch {
     pub(super) columns: Vec<ArrayRef>,
     source: RowSource,
     positions: Option<Int64Array>,
+    /// Memory that it takes.
+    pub(super) bytes: usize,
 }
 
 impl OpenBatch {
+    /// Of a row, on average.
+    pub(super) fn row_bytes(&self) -> usize {
+        let rows = self.columns.first().map_or(1, |column| column.len().max(1));
+        self.bytes / rows
+    }
+
     /// Where a row came from.
     pub(super) fn source(&self, row: usize) -> RowSource {
         let position = self.positions.as_ref();
@@ -295,6 +303,7 @@ impl Run {
         columns.push(Arc::new(self.sequences.clone()));
         columns.push(Arc::new(self.kinds.clone()));
         Ok(OpenBatch {
+            bytes: batch.get_array_memory_size(),
             columns,
             source: self.source,
             positions: layout

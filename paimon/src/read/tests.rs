@@ -25,12 +25,17 @@ use crate::{
 
 mod filter;
 mod groups;
+mod slices;
 
 fn table() -> Table {
     table_with(&[])
 }
 
 fn table_with(options: &[(&str, &str)]) -> Table {
+    table_in(Arc::new(InMemory::new()), options)
+}
+
+fn table_in(store: Arc<dyn ObjectStore>, options: &[(&str, &str)]) -> Table {
     let field = |name: &str, data_type| DataField {
         id: 0,
         name: name.into(),
@@ -50,7 +55,6 @@ fn table_with(options: &[(&str, &str)]) -> Table {
     let options = options.iter();
     let options = options.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     schema.options.extend(options);
-    let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     Table::new("db.t", store, Path::from("db.db/t"), Arc::new(schema))
 }
 
@@ -64,6 +68,17 @@ struct Row {
 
 /// Writes rows as a data file of the table.
 async fn write(table: &Table, level: i32, rows: &[Row]) -> DataFileMeta {
+    // Many row groups in one file.
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(100));
+    write_with(table, level, rows, properties.build()).await
+}
+
+async fn write_with(
+    table: &Table,
+    level: i32,
+    rows: &[Row],
+    properties: WriterProperties,
+) -> DataFileMeta {
     let columns: [(&str, ArrayRef); 4] = [
         (
             "_SEQUENCE_NUMBER",
@@ -88,10 +103,7 @@ async fn write(table: &Table, level: i32, rows: &[Row]) -> DataFileMeta {
     ];
     let batch = RecordBatch::try_from_iter(columns).unwrap();
     let mut bytes = Vec::new();
-    // Many row groups in one file.
-    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(100));
-    let properties = Some(properties.build());
-    let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), properties).unwrap();
+    let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), Some(properties)).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
     let key_of = |row: &Row| key(i64::from(row.id));

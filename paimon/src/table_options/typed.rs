@@ -121,7 +121,8 @@ pub struct CompactionOptions {
     pub incremental_size_threshold_bytes: Option<u64>,
     /// `compaction.min.file-num`: files that an append-only table's compaction takes at least.
     pub min_file_num: usize,
-    /// `compaction.file-num-limit`.
+    /// `compaction.file-num-limit`: files that are compacted at a time, of a partition of an
+    /// append-only table without buckets.
     pub file_num_limit: usize,
     /// `compaction.delete-ratio-threshold`: share of deleted rows that makes a file worth a rewrite.
     pub delete_ratio_threshold: f64,

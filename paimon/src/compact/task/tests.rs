@@ -355,56 +355,6 @@ async fn the_top_level_is_left_alone_while_older_rows_are_to_come() {
 }
 
 #[tokio::test]
-async fn a_writer_compacts_in_the_background_and_commits_the_sum() {
-    let mut bucket = Bucket::new(&[("num-sorted-run.compaction-trigger", "2")]);
-    let compactor = bucket.compactor(false);
-    let mut compaction = compactor
-        .bucket(vec![0; 12], 0, 1, Vec::new(), Vec::new())
-        .unwrap();
-    for round in 0..4 {
-        for _ in 0..3 {
-            let files = bucket.write(&all(0..50, round)).await;
-            compaction.add(files);
-        }
-        assert!(compaction.trigger(CompactScope::Due));
-        assert!(compaction.is_running());
-        compaction.wait().await.unwrap();
-        assert_eq!(compaction.sorted_runs(), 1);
-        assert!(!compaction.must_wait());
-    }
-    let written = bucket.files.len();
-    let message = compaction.take().unwrap();
-    assert!(compaction.take().is_none());
-    assert_eq!(message.compact.before.len(), written);
-    assert_eq!(message.compact.after.len(), 1);
-    bucket.apply(&message.compact);
-    bucket.check().await;
-    // Nothing of the compactions in between is left.
-    assert_eq!(bucket.fixture.files(), written + 1);
-    compactor.discard(&[message]).await;
-    assert_eq!(bucket.fixture.files(), written);
-}
-
-#[tokio::test]
-async fn the_stop_trigger_makes_writers_wait() {
-    let mut bucket = Bucket::new(&[("num-sorted-run.stop-trigger", "5")]);
-    let compactor = bucket.compactor(false);
-    let mut compaction = compactor
-        .bucket(vec![0; 12], 0, 1, Vec::new(), Vec::new())
-        .unwrap();
-    for _ in 0..5 {
-        compaction.add(bucket.write(&[(1, Some(1))]).await);
-    }
-    assert!(!compaction.must_wait());
-    compaction.add(bucket.write(&[(1, Some(1))]).await);
-    assert!(compaction.must_wait());
-    compaction.trigger(CompactScope::Due);
-    compaction.abort().await;
-    assert_eq!(bucket.fixture.files(), 6);
-    assert!(compaction.take().is_none());
-}
-
-#[tokio::test]
 async fn a_compaction_that_fails_leaves_nothing_behind() {
     let mut bucket = Bucket::new(&[]);
     for value in 0..3 {
@@ -755,44 +705,6 @@ async fn rows_that_come_late_delete_no_newer_ones() {
     bucket.compact(CompactScope::Due).await;
     assert_eq!(bucket.levels(), [4, 5]);
     bucket.check().await;
-}
-
-#[tokio::test]
-async fn a_writer_has_the_vectors_of_its_own_compactions() {
-    let mut bucket = Bucket::new(&[VECTORS]);
-    bucket.write(&all(0..2000, 1)).await;
-    bucket.compact(CompactScope::Full).await;
-    bucket.write(&[(1, Some(2))]).await;
-    bucket.compact(CompactScope::Due).await;
-    let compactor = bucket.compactor(false);
-    let mut compaction = compactor
-        .bucket(
-            vec![0; 12],
-            0,
-            1,
-            bucket.files.clone(),
-            bucket.index_files(),
-        )
-        .unwrap();
-    for key in 2..6 {
-        compaction.add(bucket.write(&[(key, Some(3))]).await);
-        assert!(compaction.trigger(CompactScope::Due));
-        compaction.wait().await.unwrap();
-        if key == 3 {
-            let message = compaction.take().unwrap();
-            assert_eq!(message.compact.deleted_index_files, bucket.index_files());
-            bucket.apply(&message.compact);
-            bucket.check().await;
-        }
-    }
-    let before = bucket.fixture.files();
-    let message = compaction.take().unwrap();
-    assert_eq!(message.compact.deleted_index_files, bucket.index_files());
-    bucket.apply(&message.compact);
-    bucket.check().await;
-    assert_eq!(bucket.deleted().into_values().sum::<i64>(), 5);
-    compactor.discard(&[message]).await;
-    assert_eq!(bucket.fixture.files(), before - 2);
 }
 
 #[tokio::test]

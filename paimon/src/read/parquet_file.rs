@@ -1,0 +1,160 @@
+//! A Parquet file in the store, read slice by slice.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow_array::RecordBatch;
+use bytes::Bytes;
+use futures::{FutureExt, TryStreamExt, future::BoxFuture};
+use object_store::{ObjectStore, ObjectStoreExt, path::Path};
+use parquet::{
+    arrow::{
+        ParquetRecordBatchStreamBuilder, ProjectionMask,
+        arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions},
+        async_reader::{AsyncFileReader, ParquetRecordBatchStream},
+    },
+    errors::ParquetError,
+    file::metadata::{ColumnChunkMask, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader},
+};
+
+use super::slices::Slice;
+
+/// Bytes at the end of a file that are read for its footer.
+const FOOTER_BYTES: usize = 32 << 10;
+
+/// A file in the store, for the Parquet reader.
+#[derive(Debug, Clone)]
+pub(super) struct ParquetFile {
+    store: Arc<dyn ObjectStore>,
+    path: Path,
+    size: u64,
+}
+
+impl ParquetFile {
+    pub(super) fn new(store: Arc<dyn ObjectStore>, path: Path, size: u64) -> Self {
+        Self { store, path, size }
+    }
+
+    /// The footer, without the places of pages.
+    pub(super) async fn metadata(&mut self) -> Result<ParquetMetaData, ParquetError> {
+        let size = self.size;
+        ParquetMetaDataReader::new()
+            .with_prefetch_hint(Some(FOOTER_BYTES))
+            .load_and_finish(self, size)
+            .await
+    }
+
+    /// The same with the places of the pages of these columns in these row groups, as far as the
+    /// file has them.
+    pub(super) async fn with_pages(
+        &mut self,
+        metadata: ParquetMetaData,
+        mask: &ProjectionMask,
+        groups: &[usize],
+    ) -> Result<ParquetMetaData, ParquetError> {
+        let columns = 0..metadata.file_metadata().schema_descr().num_columns();
+        let columns = columns.filter(|leaf| mask.leaf_included(*leaf));
+        let wanted = ColumnChunkMask::row_groups_and_columns(groups.iter().copied(), columns);
+        let plain = metadata.clone();
+        let mut reader = ParquetMetaDataReader::new_with_metadata(metadata)
+            .with_column_index_policy(PageIndexPolicy::Skip)
+            .with_offset_index_policy(PageIndexPolicy::Optional)
+            .with_offset_index_mask(wanted);
+        match reader.load_page_index(&mut *self).await {
+            Ok(()) => reader.finish(),
+            Err(error @ ParquetError::External(_)) => Err(error),
+            Err(error) => {
+                tracing::debug!(path = %self.path, %error, "the places of pages cannot be read");
+                Ok(plain)
+            }
+        }
+    }
+}
+
+fn external(error: object_store::Error) -> ParquetError {
+    ParquetError::External(Box::new(error))
+}
+
+impl AsyncFileReader for ParquetFile {
+    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, Result<Bytes, ParquetError>> {
+        async move {
+            self.store
+                .get_range(&self.path, range)
+                .await
+                .map_err(external)
+        }
+        .boxed()
+    }
+
+    fn get_byte_ranges(
+        &mut self,
+        ranges: Vec<Range<u64>>,
+    ) -> BoxFuture<'_, Result<Vec<Bytes>, ParquetError>> {
+        async move {
+            self.store
+                .get_ranges(&self.path, &ranges)
+                .await
+                .map_err(external)
+        }
+        .boxed()
+    }
+
+    fn get_metadata<'a>(
+        &'a mut self,
+        _: Option<&'a ArrowReaderOptions>,
+    ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>, ParquetError>> {
+        async move { self.metadata().await.map(Arc::new) }.boxed()
+    }
+}
+
+/// Reads slices one after the other.
+pub(super) struct SliceReader {
+    file: ParquetFile,
+    metadata: ArrowReaderMetadata,
+    mask: ProjectionMask,
+    slices: std::vec::IntoIter<Slice>,
+    open: Option<ParquetRecordBatchStream<ParquetFile>>,
+}
+
+impl SliceReader {
+    pub(super) fn new(
+        file: ParquetFile,
+        metadata: ParquetMetaData,
+        mask: ProjectionMask,
+        slices: Vec<Slice>,
+    ) -> Result<Self, ParquetError> {
+        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+        Ok(Self {
+            file,
+            metadata: ArrowReaderMetadata::try_new(Arc::new(metadata), options)?,
+            mask,
+            slices: slices.into_iter(),
+            open: None,
+        })
+    }
+
+    /// The next batch; `None` at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>, ParquetError> {
+        loop {
+            if let Some(open) = &mut self.open {
+                if let Some(batch) = open.try_next().await? {
+                    return Ok(Some(batch));
+                }
+                self.open = None;
+            }
+            let Some(slice) = self.slices.next() else {
+                return Ok(None);
+            };
+            let file = self.file.clone();
+            let metadata = self.metadata.clone();
+            let builder = ParquetRecordBatchStreamBuilder::new_with_metadata(file, metadata)
+                .with_projection(self.mask.clone())
+                .with_row_groups(vec![slice.group])
+                .with_batch_size(slice.batch_rows);
+            let builder = match slice.rows {
+                Some(rows) => builder.with_row_selection(rows),
+                None => builder,
+            };
+            self.open = Some(builder.build()?);
+        }
+    }
+}
