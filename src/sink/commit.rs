@@ -4,12 +4,14 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
+    time::Duration,
 };
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use headwater_connectors::TableName;
 use headwater_paimon::{
-    Catalog, CommitKind, CommitOutcome, CommitRequest, Expect, Table, TableCommitter, TagRequest,
+    Catalog, CommitKind, CommitMessage, CommitOutcome, CommitRequest, Error as LakeError, Expect,
+    Table, TableCommitter, TagRequest,
 };
 use tokio::sync::Mutex;
 
@@ -17,10 +19,14 @@ use crate::{
     checkpoint::{Record, TableCommit},
     error::{JobError, Result},
     failpoint,
+    job::upkeep::USER_INFIX,
 };
 
 /// Tables committed at the same time.
 const COMMIT_CONCURRENCY: usize = 8;
+/// Prepared files that are older may have been deleted: by orphan cleaning, while the process
+/// slept or a round waited for the tail.
+const PREPARED_AGE: Duration = Duration::from_secs(30);
 
 /// Commits checkpoints. Keeps what it has learnt of each table from commit to commit.
 #[derive(Debug)]
@@ -38,6 +44,9 @@ pub struct CommitContext<'a> {
     pub last: &'a BTreeMap<String, (i64, i64)>,
 }
 
+/// How the commit users of `headwater table rescale` begin.
+const RESCALE_USER: &str = "rescale-";
+
 /// The tables of a record that are committed.
 #[derive(Debug, Clone, Default)]
 pub struct TablesCommitted {
@@ -50,9 +59,10 @@ pub struct TablesCommitted {
 /// How carefully prepared files are looked at before they are committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PreparedCheck {
-    /// They were written a moment ago.
+    /// They were written a moment ago; those that were not must still be there.
     Fresh,
-    /// They were prepared before a restart: each must still be there.
+    /// They were prepared before a restart: each must still be there, and those for another number
+    /// of buckets are written anew.
     Recovered,
 }
 
@@ -63,6 +73,11 @@ impl Committer {
             catalog,
             tables: Mutex::new(HashMap::new()),
         }
+    }
+
+    /// Forgets what it knows of the tables: they may have been changed or made anew since.
+    pub async fn forget(&self) {
+        self.tables.lock().await.clear();
     }
 
     /// Commits everything that the record prepared.
@@ -142,7 +157,7 @@ impl Committer {
                 last_user: record.commit_user.clone(),
                 last_identifier: *identifier,
             });
-        let request = CommitRequest {
+        let mut request = CommitRequest {
             user: record.commit_user.clone(),
             identifier: record.number,
             messages: commit.messages.clone(),
@@ -150,10 +165,39 @@ impl Committer {
             properties: with_phase(properties(record), record, &commit.sink),
             expect,
         };
-        if check == PreparedCheck::Recovered {
-            look_for_files(&mut committer, commit, &request).await?;
+        match check {
+            PreparedCheck::Recovered => {
+                if committer.find_commit(&request).await?.is_none() {
+                    let missing = committer.table().missing_files(&request.messages).await?;
+                    refuse_missing(commit, &request, &missing)?;
+                    let fit = fit_anew(&mut committer, &request).await?;
+                    request.messages = fit.unwrap_or(request.messages);
+                }
+            }
+            PreparedCheck::Fresh => {
+                let table = committer.table();
+                let missing = table.missing_old_files(&request.messages, PREPARED_AGE);
+                refuse_missing(commit, &request, &missing.await?)?;
+                if others_wrote(table, &request, check).await?
+                    && are_hidden(&mut committer, &request).await?
+                {
+                    return Err(JobError::Again(format!(
+                        "table {}: someone else wrote into it, rows that would hide those of the job",
+                        commit.sink
+                    )));
+                }
+            }
         }
-        let outcome = committer.commit(&request).await?;
+        let outcome = match committer.commit(&request).await {
+            Err(error @ LakeError::Conflict { .. }) => {
+                // Those of the record stay.
+                request.messages.retain(|it| !commit.messages.contains(it));
+                committer.table().discard(&request.messages).await;
+                request.messages.clone_from(&commit.messages);
+                return Err(conflict(error, &committer, &request, check).await);
+            }
+            outcome => outcome?,
+        };
         failpoint::reach("between-table-commits");
         let committed = match outcome {
             CommitOutcome::Committed {
@@ -214,17 +258,9 @@ async fn same_rows_later(table: &Table, snapshot: i64) -> Result<Option<i64>> {
     }
 }
 
-/// Files that were prepared before a restart must still be there, unless they are committed: then
-/// they may have been compacted away since, also with the snapshot that brought them.
-async fn look_for_files(
-    committer: &mut TableCommitter,
-    commit: &TableCommit,
-    request: &CommitRequest,
-) -> Result<()> {
-    if committer.find_commit(request).await?.is_some() {
-        return Ok(());
-    }
-    let missing = committer.table().missing_files(&request.messages).await?;
+/// Prepared files must still be there, unless they are committed: then they may have been compacted
+/// away since, also with the snapshot that brought them.
+fn refuse_missing(commit: &TableCommit, request: &CommitRequest, missing: &[String]) -> Result<()> {
     let Some(file) = missing.first() else {
         return Ok(());
     };
@@ -236,6 +272,115 @@ async fn look_for_files(
         request.identifier,
         missing.len(),
     )))
+}
+
+/// Whether snapshots of others stand between the job's last one and the one that is to be made;
+/// says which. Compactions change no row, and a rescale of ours keeps their sequence numbers.
+async fn others_wrote(
+    table: &Table,
+    request: &CommitRequest,
+    check: PreparedCheck,
+) -> Result<bool> {
+    let Some(last) = request.expect.as_ref().and_then(|it| it.last_snapshot) else {
+        return Ok(false);
+    };
+    let (mut id, mut some) = (last, false);
+    loop {
+        id += 1;
+        let Some(snapshot) = table.snapshot(id).await? else {
+            // It is the one to be made, or it has expired since the job ran.
+            if check == PreparedCheck::Recovered && id == last + 1 {
+                let oldest = table.snapshot_ids().await?.first().copied();
+                return Ok(oldest.is_some_and(|oldest| oldest > id));
+            }
+            return Ok(some);
+        };
+        let user = &snapshot.commit_user;
+        if snapshot.commit_kind != CommitKind::Compact
+            && *user != request.user
+            && !user.contains(USER_INFIX)
+            && !user.starts_with(RESCALE_USER)
+        {
+            tracing::warn!(
+                table = table.name(),
+                snapshot = id,
+                user,
+                kind = ?snapshot.commit_kind,
+                "written by someone else since the job's last commit: going on behind it"
+            );
+            some = true;
+        }
+    }
+}
+
+/// Whether rows that are there have sequence numbers as high as some that are to be committed.
+async fn are_hidden(committer: &mut TableCommitter, request: &CommitRequest) -> Result<bool> {
+    let highest = committer.max_sequence_number().await?;
+    let files = request.messages.iter().flat_map(|it| &it.new_files);
+    let lowest = files.map(|file| file.min_sequence_number).min();
+    Ok(highest.is_some() && highest >= lowest && lowest.is_some())
+}
+
+/// Prepared files written anew where the table changed while they waited: rescaled by whomever, or
+/// written by someone whose rows have sequence numbers as high.
+async fn fit_anew(
+    committer: &mut TableCommitter,
+    request: &CommitRequest,
+) -> Result<Option<Vec<CommitMessage>>> {
+    let others = others_wrote(committer.table(), request, PreparedCheck::Recovered).await?;
+    let above = match others && are_hidden(committer, request).await? {
+        true => committer.max_sequence_number().await?,
+        false => None,
+    };
+    let table = committer.table();
+    let buckets = table.schema().buckets();
+    if above.is_none()
+        && request
+            .messages
+            .iter()
+            .all(|it| it.total_buckets == buckets)
+    {
+        return Ok(None);
+    }
+    tracing::info!(
+        table = table.name(),
+        checkpoint = request.identifier,
+        buckets,
+        ?above,
+        "others changed the table meanwhile: the rows of the checkpoint are written anew"
+    );
+    Ok(Some(table.prepare_anew(&request.messages, above).await?))
+}
+
+/// What a refused commit means for the job. A table that was rescaled under a run is no reason to
+/// end: the next attempt opens it anew.
+async fn conflict(
+    error: LakeError,
+    committer: &TableCommitter,
+    request: &CommitRequest,
+    check: PreparedCheck,
+) -> JobError {
+    if check == PreparedCheck::Fresh {
+        let buckets = match committer.table().reload().await {
+            Ok(table) => table.schema().buckets(),
+            Err(error) => return error.into(),
+        };
+        if request
+            .messages
+            .iter()
+            .any(|it| it.total_buckets != buckets)
+        {
+            return JobError::Again(format!(
+                "table {}: it has {buckets} buckets now",
+                committer.table().name()
+            ));
+        }
+    }
+    JobError::Definite(format!(
+        "lake: {error}. Nothing of checkpoint {} was added to it. Where it cannot be mended, remove \
+         the job's state and its sink tables to start again",
+        request.identifier
+    ))
 }
 
 /// What every snapshot says about its checkpoint.
