@@ -484,7 +484,9 @@ async fn the_table_is_rescaled_under_a_running_job() {
 /// running job and a prepared checkpoint write to: the source's rows are the newer ones.
 #[tokio::test(flavor = "multi_thread")]
 async fn others_write_rows() {
+    // Those that the source has.
     let rows: Vec<String> = (1..=30)
+        .filter(|id| ![5, 6].contains(id))
         .map(|id| format!(r#"{{"id":{id},"v":"other","n":0}}"#))
         .collect();
     let scene = Scene::prepared("hands_write").await;

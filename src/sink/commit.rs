@@ -4,29 +4,25 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
-    time::Duration,
 };
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use headwater_connectors::TableName;
 use headwater_paimon::{
-    Catalog, CommitKind, CommitMessage, CommitOutcome, CommitRequest, Error as LakeError, Expect,
-    Table, TableCommitter, TagRequest,
+    Catalog, CommitKind, CommitOutcome, CommitRequest, Error as LakeError, Expect, Table,
+    TableCommitter, TagRequest,
 };
 use tokio::sync::Mutex;
 
+use super::prepared;
 use crate::{
     checkpoint::{Record, TableCommit},
     error::{JobError, Result},
     failpoint,
-    job::upkeep::USER_INFIX,
 };
 
 /// Tables committed at the same time.
 const COMMIT_CONCURRENCY: usize = 8;
-/// Prepared files that are older may have been deleted: by orphan cleaning, while the process
-/// slept or a round waited for the tail.
-const PREPARED_AGE: Duration = Duration::from_secs(30);
 
 /// Commits checkpoints. Keeps what it has learnt of each table from commit to commit.
 #[derive(Debug)]
@@ -43,9 +39,6 @@ pub struct CommitContext<'a> {
     /// Snapshot and identifier of the job's last commit into each sink table.
     pub last: &'a BTreeMap<String, (i64, i64)>,
 }
-
-/// How the commit users of `headwater table rescale` begin.
-const RESCALE_USER: &str = "rescale-";
 
 /// The tables of a record that are committed.
 #[derive(Debug, Clone, Default)]
@@ -165,36 +158,14 @@ impl Committer {
             properties: with_phase(properties(record), record, &commit.sink),
             expect,
         };
-        match check {
-            PreparedCheck::Recovered => {
-                if committer.find_commit(&request).await?.is_none() {
-                    let missing = committer.table().missing_files(&request.messages).await?;
-                    refuse_missing(commit, &request, &missing)?;
-                    let fit = fit_anew(&mut committer, &request).await?;
-                    request.messages = fit.unwrap_or(request.messages);
-                }
-            }
-            PreparedCheck::Fresh => {
-                let table = committer.table();
-                let missing = table.missing_old_files(&request.messages, PREPARED_AGE);
-                refuse_missing(commit, &request, &missing.await?)?;
-                if others_wrote(table, &request, check).await?
-                    && are_hidden(&mut committer, &request).await?
-                {
-                    return Err(JobError::Again(format!(
-                        "table {}: someone else wrote into it, rows that would hide those of the job",
-                        commit.sink
-                    )));
-                }
-            }
-        }
+        prepared::look(&mut committer, commit, &mut request, check).await?;
         let outcome = match committer.commit(&request).await {
             Err(error @ LakeError::Conflict { .. }) => {
                 // Those of the record stay.
                 request.messages.retain(|it| !commit.messages.contains(it));
                 committer.table().discard(&request.messages).await;
                 request.messages.clone_from(&commit.messages);
-                return Err(conflict(error, &committer, &request, check).await);
+                return Err(prepared::conflict(error, &committer, &request, check).await);
             }
             outcome => outcome?,
         };
@@ -206,7 +177,10 @@ impl Committer {
                 ..
             } => (snapshot, max_sequence_number),
             // After a restart, when the tables have been looked through anyway.
-            CommitOutcome::AlreadyCommitted { snapshot, .. } => (snapshot, None),
+            CommitOutcome::AlreadyCommitted { snapshot, .. } => (
+                prepared::own_snapshot(committer.table(), snapshot, &request).await?,
+                None,
+            ),
             CommitOutcome::Dropped => {
                 return Err(JobError::Internal(format!(
                     "commit {} of table {} was of compactions only",
@@ -256,131 +230,6 @@ async fn same_rows_later(table: &Table, snapshot: i64) -> Result<Option<i64>> {
             table.name()
         ))),
     }
-}
-
-/// Prepared files must still be there, unless they are committed: then they may have been compacted
-/// away since, also with the snapshot that brought them.
-fn refuse_missing(commit: &TableCommit, request: &CommitRequest, missing: &[String]) -> Result<()> {
-    let Some(file) = missing.first() else {
-        return Ok(());
-    };
-    Err(JobError::Definite(format!(
-        "table {}: checkpoint {} prepared {} files that are gone ({file} and others), probably \
-         deleted by another engine's orphan cleaning. Their rows cannot be committed; drop the \
-         job's sink tables and its state to read the tables again",
-        commit.sink,
-        request.identifier,
-        missing.len(),
-    )))
-}
-
-/// Whether snapshots of others stand between the job's last one and the one that is to be made;
-/// says which. Compactions change no row, and a rescale of ours keeps their sequence numbers.
-async fn others_wrote(
-    table: &Table,
-    request: &CommitRequest,
-    check: PreparedCheck,
-) -> Result<bool> {
-    let Some(last) = request.expect.as_ref().and_then(|it| it.last_snapshot) else {
-        return Ok(false);
-    };
-    let (mut id, mut some) = (last, false);
-    loop {
-        id += 1;
-        let Some(snapshot) = table.snapshot(id).await? else {
-            // It is the one to be made, or it has expired since the job ran.
-            if check == PreparedCheck::Recovered && id == last + 1 {
-                let oldest = table.snapshot_ids().await?.first().copied();
-                return Ok(oldest.is_some_and(|oldest| oldest > id));
-            }
-            return Ok(some);
-        };
-        let user = &snapshot.commit_user;
-        if snapshot.commit_kind != CommitKind::Compact
-            && *user != request.user
-            && !user.contains(USER_INFIX)
-            && !user.starts_with(RESCALE_USER)
-        {
-            tracing::warn!(
-                table = table.name(),
-                snapshot = id,
-                user,
-                kind = ?snapshot.commit_kind,
-                "written by someone else since the job's last commit: going on behind it"
-            );
-            some = true;
-        }
-    }
-}
-
-/// Whether rows that are there have sequence numbers as high as some that are to be committed.
-async fn are_hidden(committer: &mut TableCommitter, request: &CommitRequest) -> Result<bool> {
-    let highest = committer.max_sequence_number().await?;
-    let files = request.messages.iter().flat_map(|it| &it.new_files);
-    let lowest = files.map(|file| file.min_sequence_number).min();
-    Ok(highest.is_some() && highest >= lowest && lowest.is_some())
-}
-
-/// Prepared files written anew where the table changed while they waited: rescaled by whomever, or
-/// written by someone whose rows have sequence numbers as high.
-async fn fit_anew(
-    committer: &mut TableCommitter,
-    request: &CommitRequest,
-) -> Result<Option<Vec<CommitMessage>>> {
-    let others = others_wrote(committer.table(), request, PreparedCheck::Recovered).await?;
-    let above = match others && are_hidden(committer, request).await? {
-        true => committer.max_sequence_number().await?,
-        false => None,
-    };
-    let table = committer.table();
-    let buckets = table.schema().buckets();
-    if above.is_none()
-        && request
-            .messages
-            .iter()
-            .all(|it| it.total_buckets == buckets)
-    {
-        return Ok(None);
-    }
-    tracing::info!(
-        table = table.name(),
-        checkpoint = request.identifier,
-        buckets,
-        ?above,
-        "others changed the table meanwhile: the rows of the checkpoint are written anew"
-    );
-    Ok(Some(table.prepare_anew(&request.messages, above).await?))
-}
-
-/// What a refused commit means for the job. A table that was rescaled under a run is no reason to
-/// end: the next attempt opens it anew.
-async fn conflict(
-    error: LakeError,
-    committer: &TableCommitter,
-    request: &CommitRequest,
-    check: PreparedCheck,
-) -> JobError {
-    if check == PreparedCheck::Fresh {
-        let buckets = match committer.table().reload().await {
-            Ok(table) => table.schema().buckets(),
-            Err(error) => return error.into(),
-        };
-        if request
-            .messages
-            .iter()
-            .any(|it| it.total_buckets != buckets)
-        {
-            return JobError::Again(format!(
-                "table {}: it has {buckets} buckets now",
-                committer.table().name()
-            ));
-        }
-    }
-    JobError::Definite(format!(
-        "lake: {error}. Nothing of checkpoint {} was added to it. Where it cannot be mended, remove \
-         the job's state and its sink tables to start again",
-        request.identifier
-    ))
 }
 
 /// What every snapshot says about its checkpoint.
