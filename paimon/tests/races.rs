@@ -112,7 +112,17 @@ impl Place {
 
     /// Java adds a row.
     fn java_writes(&self, line: &str) {
-        let words = [&*self.warehouse, "races.t", "--commit-user", "java"];
+        // Java gives up after ten lost races, and waits ever longer between them.
+        let words = [
+            &*self.warehouse,
+            "races.t",
+            "--commit-user",
+            "java",
+            "--opt",
+            "commit.max-retries=100000",
+            "--opt",
+            "commit.max-retry-wait=20ms",
+        ];
         if self.options.is_empty() {
             java("write", &words, line);
             return;
