@@ -83,13 +83,23 @@ INSERT INTO q VALUES (0, 0), (1, 1)"
     /// As [`Scene::prepared`], while rows of `t` are still to be read.
     pub async fn reading(purpose: &str) -> Self {
         let mut scene = Self::new(purpose).await;
+        // A chunk is at least a batch of rows, unless the reader has to wait: many rows, slowly.
+        let numbers =
+            "WITH RECURSIVE n (i) AS (SELECT 401 UNION ALL SELECT i + 1 FROM n WHERE i < 40000)";
+        scene
+            .database
+            .run(&format!(
+                "SET SESSION cte_max_recursion_depth = 100000;\nINSERT INTO t SELECT i, CONCAT('v', i), i \
+                 FROM ({numbers} SELECT i FROM n) x"
+            ))
+            .await;
         scene.job = scene
             .job
-            .source("scan.incremental.snapshot.chunk.size", "10")
-            .with("limits:\n  source:\n    rows-per-second: 100\n");
+            .with("limits:\n  source:\n    rows-per-second: 6000\n");
         aborts_at("after-record:3", &scene.job, &scene.lake).await;
         let rows = scene.lake.read(&scene.table("t"), None).len();
-        assert!((1..400).contains(&rows), "{rows} rows");
+        assert!((1..40_000).contains(&rows), "{rows} rows");
+        assert!(!scene.orphans(&[]).is_empty(), "nothing is prepared");
         scene.changes().await;
         scene
     }
