@@ -9,7 +9,7 @@ BUILD_DIR := $(or $(CARGO_TARGET_DIR),target)
 export HEADWATER_CACHE ?= $(CURDIR)/.cache
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench bench-lake chaos fuzz lint fmt doc tools oracles clean
+.PHONY: help build demo test bench bench-lake chaos races fuzz lint fmt doc tools oracles clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -26,6 +26,9 @@ test: tools oracles ## all tests, against real servers and readers (KILLS=20)
 chaos: tools oracles ## the kill test, for long (KILLS=200, SEED=random)
 	KILLS=$${KILLS:-200} SEED=$${SEED:-$$RANDOM} $(CARGO) test --profile $(PROFILE) --locked --workspace --test main \
 		tables_equal_the_source_after_kills -- --nocapture
+
+races: tools oracles ## eight processes and Java commit to one table, for long (COMMITS=500; HEADWATER_TEST_S3: there too)
+	COMMITS=$${COMMITS:-500} $(CARGO) test --profile $(PROFILE) --locked --workspace --test races -- --nocapture
 
 fuzz: tools ## random operations on tables against a map in memory, without an end (SEED=random)
 	OPERATIONS=0 SEED=$${SEED:-$$RANDOM} $(CARGO) test --profile $(PROFILE) --locked -p headwater-paimon --test model -- --nocapture

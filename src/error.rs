@@ -32,6 +32,9 @@ pub enum JobError {
     /// Something a person has to change. The text says what.
     #[error("{0}")]
     Definite(String),
+    /// A table is not as this run opened it; the run is begun again from the newest record.
+    #[error("{0}")]
+    Again(String),
     /// A part of the job ended in a way that it must not.
     #[error("internal error: {0}")]
     Internal(String),
@@ -44,6 +47,7 @@ impl JobError {
             Self::Source(error) => error.is_transient(),
             Self::Lake(error) => error.is_transient(),
             Self::State(error) => error.is_transient(),
+            Self::Again(_) => true,
             Self::Held { .. } | Self::Definite(_) | Self::Internal(_) => false,
         }
     }

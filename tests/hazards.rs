@@ -248,6 +248,10 @@ async fn disk_full_for_a_moment() {
             process.output()[known..].contains("No space left")
         })
         .await;
+        if round == 2 {
+            // A longer one: it waits longer between its attempts, and goes on all the same.
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
         std::fs::remove_file(filler).unwrap();
         arrives(&lake, &database, rows, &mut process).await;
     }

@@ -394,7 +394,7 @@ impl DataFileWriter {
 }
 
 /// The local wall clock as if it were UTC, milliseconds since the epoch: what `_CREATION_TIME` is.
-fn local_wall_clock_ms() -> i64 {
+pub(crate) fn local_wall_clock_ms() -> i64 {
     let now = jiff::ZonedDateTime::now();
     now.timestamp().as_millisecond() + i64::from(now.offset().seconds()) * 1000
 }

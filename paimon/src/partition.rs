@@ -2,6 +2,9 @@
 //!
 //! Source: `org.apache.paimon.utils.PartitionPathUtils`, `InternalRowPartitionComputer`.
 
+use std::time::Duration;
+
+use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 
 use crate::{
@@ -19,6 +22,9 @@ pub(crate) use folder_name::has_folder_name;
 
 /// Folder name of NULL and of the empty text, unless option `partition.default-name` says another.
 const DEFAULT_NAME: &str = "__DEFAULT_PARTITION__";
+
+/// Files that are looked for at once.
+const LOOKS_MAX: usize = 16;
 
 /// Types of the partition columns, in order.
 pub(crate) fn types(schema: &Schema) -> Vec<DataType> {
@@ -93,16 +99,45 @@ impl Table {
     /// Files of these messages that are not in the store any more, by path. Ask before a commit
     /// that was prepared a while ago: another program may have taken them for orphans.
     pub async fn missing_files(&self, messages: &[CommitMessage]) -> Result<Vec<String>> {
-        let mut missing = Vec::new();
+        self.missing_of(messages, |_| true).await
+    }
+
+    /// As [`missing_files`](Self::missing_files), looking only for files that were made longer ago
+    /// than that: nobody takes younger ones for orphans.
+    pub async fn missing_old_files(
+        &self,
+        messages: &[CommitMessage],
+        age: Duration,
+    ) -> Result<Vec<String>> {
+        let now = crate::data_file::local_wall_clock_ms();
+        let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+        // A clock that was set back makes files of the future.
+        let is_young = |made: i64| (0..age).contains(&now.saturating_sub(made));
+        let old = |file: &DataFileMeta| !file.creation_time_ms.is_some_and(is_young);
+        self.missing_of(messages, old).await
+    }
+
+    async fn missing_of(
+        &self,
+        messages: &[CommitMessage],
+        asked: impl Fn(&DataFileMeta) -> bool,
+    ) -> Result<Vec<String>> {
+        let mut paths = Vec::new();
         for message in messages {
-            for file in &message.new_files {
-                let path = self.file_path(&message.partition, message.bucket, file)?;
-                if !crate::storage::exists(self.store().as_ref(), &path).await? {
-                    missing.push(path.to_string());
-                }
+            for file in message.new_files.iter().filter(|file| asked(file)) {
+                paths.push(self.file_path(&message.partition, message.bucket, file)?);
             }
         }
-        Ok(missing)
+        let store = self.store().as_ref();
+        let looks = paths.into_iter().map(|path| async move {
+            let there = crate::storage::exists(store, &path).await?;
+            Ok::<_, Error>((!there).then(|| path.to_string()))
+        });
+        stream::iter(looks)
+            .buffered(LOOKS_MAX)
+            .try_filter_map(|missing| async move { Ok(missing) })
+            .try_collect()
+            .await
     }
 
     /// A partition as its folders say it, such as `d=2026-11-30/h=7`; empty where there is none.

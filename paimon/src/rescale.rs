@@ -124,6 +124,66 @@ impl Table {
     }
 }
 
+impl Table {
+    /// Prepared files that do not fit the table any more, written anew: those for another number of
+    /// buckets than it has, and all of them when `above`, the greatest sequence number in the table,
+    /// is not below theirs: their rows are the newest, and get numbers above it in the same order.
+    /// Each bucket gets a sorted run on level 0 with the newest row of every key, deletes included.
+    /// Messages that fit are given back as they are, first. The old files are left where they stand.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for anything but new files of a table with a primary key and fixed
+    /// buckets; what the store says.
+    pub async fn prepare_anew(
+        &self,
+        messages: &[CommitMessage],
+        above: Option<i64>,
+    ) -> Result<Vec<CommitMessage>> {
+        let buckets = self.schema().buckets();
+        let files = messages.iter().flat_map(|message| &message.new_files);
+        let lowest = files.map(|file| file.min_sequence_number).min();
+        let raise = match (above, lowest) {
+            (Some(above), Some(lowest)) => above.saturating_add(1).saturating_sub(lowest).max(0),
+            _ => 0,
+        };
+        let mut fit = Vec::new();
+        let mut others: BTreeMap<&[u8], Vec<LiveFile>> = BTreeMap::new();
+        for message in messages {
+            if message.total_buckets == buckets && raise == 0 {
+                fit.push(message.clone());
+                continue;
+            }
+            let only_new = CommitMessage {
+                partition: message.partition.clone(),
+                bucket: message.bucket,
+                total_buckets: message.total_buckets,
+                new_files: message.new_files.clone(),
+                ..CommitMessage::default()
+            };
+            if self.schema().primary_keys.is_empty() || buckets < 1 || *message != only_new {
+                return Err(Error::Unsupported(format!(
+                    "table {}: files that were prepared for {} buckets cannot be written anew for \
+                     {buckets}: only new files of tables with a primary key and fixed buckets can",
+                    self.name(),
+                    message.total_buckets
+                )));
+            }
+            let files = message.new_files.iter().map(|meta| LiveFile {
+                partition: message.partition.clone(),
+                bucket: message.bucket,
+                total_buckets: message.total_buckets,
+                meta: meta.clone(),
+            });
+            others.entry(&message.partition).or_default().extend(files);
+        }
+        for (partition, files) in others {
+            let writer = KeyedRescale::adding(self, partition, raise)?;
+            fit.extend(writer.write(&files).await?);
+        }
+        Ok(fit)
+    }
+}
+
 fn check(table: &Table, buckets: i32) -> Result<()> {
     let refuse = |why: &str| {
         Err(Error::Unsupported(format!(

@@ -11,8 +11,9 @@ use std::{
 
 use futures::TryStreamExt;
 use headwater_paimon::{
-    Catalog, CheckRequest, OrphanRequest, PaimonSnapshot, Retention, SnapshotRef, Table,
-    TagRequest,
+    Catalog, CheckRequest, CommitOutcome, CommitRequest, CompactOutcome, OrphanRequest,
+    PaimonSnapshot, Retention, SnapshotRef, Table, TagRequest,
+    compact::{CompactScope, CompactSettings, Compactor},
     maintain::{CheckReport, ProblemKind},
 };
 
@@ -257,4 +258,97 @@ async fn orphans_are_found_when_they_are_old() {
         .await
         .unwrap();
     assert_eq!(copy.check().await.problems, []);
+}
+
+/// Partitions expire after a compaction has read them and before it commits: what it did to those
+/// is left out and deleted, what it did to others stays; when all are gone there is nothing to commit.
+#[tokio::test]
+async fn partitions_expire_while_they_are_compacted() {
+    for all in [false, true] {
+        let copy = table("partitioned").await;
+        let table = &copy.table;
+        let mut compactor = Compactor::new(table.clone(), CompactSettings::default()).unwrap();
+        let messages = compactor.run(CompactScope::Full, |_| true).await.unwrap();
+        assert!(messages.len() > 2, "{}", messages.len());
+        // The one whose files are merged, not only moved to another level.
+        let merged = messages.iter().find(|it| it.compact.before.len() > 1);
+        let merged = merged.unwrap().partition.clone();
+        let count = messages.len();
+        let gone = match all {
+            true => messages.iter().map(|it| it.partition.clone()).collect(),
+            false => vec![merged.clone()],
+        };
+        table.drop_partitions("expiry", 1, gone).await.unwrap();
+        let latest = table.latest_snapshot().await.unwrap().unwrap();
+        let before = rows(table, &latest).await;
+
+        let request = CommitRequest::new("compactor", 1, messages);
+        let outcome = table.commit(&request).await.unwrap();
+        match outcome {
+            CommitOutcome::Dropped => assert!(all),
+            CommitOutcome::Committed { compacted, .. } => {
+                assert!(!all);
+                let CompactOutcome::Done { stale, .. } = compacted else {
+                    panic!("{compacted:?}");
+                };
+                assert_eq!(stale, 1, "of {count}");
+            }
+            other => panic!("{other:?}"),
+        }
+        let latest = table.latest_snapshot().await.unwrap().unwrap();
+        let mut after = rows(table, &latest).await;
+        let mut before = before;
+        after.sort();
+        before.sort();
+        assert_eq!(after, before);
+        assert_eq!(copy.check().await.problems, []);
+        // What the stale compaction wrote is deleted.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let orphans = OrphanRequest {
+            older_than_ms: Some(now_ms()),
+            force: true,
+            delete: false,
+        };
+        let orphans = table.clean_orphans(&orphans).await.unwrap();
+        assert_eq!(orphans.files, []);
+        // And what is left can be compacted again.
+        let mut compactor = Compactor::new(table.clone(), CompactSettings::default()).unwrap();
+        let messages = compactor.run(CompactScope::Full, |_| true).await.unwrap();
+        if !messages.is_empty() {
+            let request = CommitRequest::new("compactor", 2, messages);
+            table.commit(&request).await.unwrap();
+        }
+        assert_eq!(copy.check().await.problems, []);
+    }
+}
+
+/// A cut-off in the future would take files that are being written now; one that is too young is
+/// taken only by those who insist.
+#[tokio::test]
+async fn orphans_of_the_future_are_refused() {
+    let copy = table("fixed").await;
+    let new = copy.path().join("bucket-0/data-new.parquet");
+    std::fs::write(&new, b"12345").unwrap();
+    let request = |older_than_ms, force| OrphanRequest {
+        older_than_ms: Some(older_than_ms),
+        force,
+        delete: true,
+    };
+    let minute = 60_000;
+    for (cutoff, force, word) in [
+        (now_ms() + minute, false, "future"),
+        (now_ms() + minute, true, "future"),
+        (now_ms() - minute, false, "hour"),
+    ] {
+        let error = copy.table.clean_orphans(&request(cutoff, force)).await;
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(word), "{error}");
+        assert!(new.exists());
+    }
+    let gone = copy
+        .table
+        .clean_orphans(&request(now_ms() - minute, true))
+        .await;
+    assert_eq!(gone.unwrap().files, []);
+    assert!(new.exists());
 }

@@ -48,8 +48,8 @@ pub enum TableCommand {
     Orphan(OrphanArgs),
     /// Walk everything: files exist, sizes, counts, statistics, order and levels are true.
     Check(CheckArgs),
-    /// Give the table another number of buckets and move its rows into them; writers must be
-    /// stopped. After a crash, run it again.
+    /// Give the table another number of buckets and move its rows into them. Jobs go on by
+    /// themselves; other engines' writers must be stopped. After a crash, run it again.
     #[command(after_help = "Examples:\n  \
         headwater table rescale /lake shop.orders --buckets 8\n  \
         headwater table rescale /lake shop.orders --buckets 8 --partition day=2026-11-30")]

@@ -37,6 +37,8 @@ pub struct Beginning {
 
 /// Begins a run. With `start_over`, a job that has committed nothing begins from nothing again.
 pub async fn begin(job: &Job, epoch: &mut Option<u64>, start_over: bool) -> Result<Beginning> {
+    // Whatever ended the run before, tables may be others now.
+    job.committer.forget().await;
     let Some((mut record, marked)) = job.state.newest().await? else {
         return from_nothing(job, epoch, None).await;
     };

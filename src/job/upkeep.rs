@@ -28,7 +28,7 @@ const COMMITS_PER_EXPIRY: u32 = 10;
 /// … or time after which they are.
 const TIME_PER_EXPIRY: Duration = Duration::from_secs(60);
 /// In the commit users of upkeep.
-const USER_INFIX: &str = "-upkeep-";
+pub const USER_INFIX: &str = "-upkeep-";
 /// Snapshots that are looked at for another program's compactions, and how old these may be.
 const FOREIGN_SNAPSHOTS: i64 = 20;
 const FOREIGN_COMPACTION_AGE: Duration = Duration::from_secs(600);

@@ -9,10 +9,12 @@ use std::{
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use headwater_connectors::TableName;
 use headwater_paimon::{
-    Catalog, CommitKind, CommitOutcome, CommitRequest, Expect, Table, TableCommitter, TagRequest,
+    Catalog, CommitKind, CommitOutcome, CommitRequest, Error as LakeError, Expect, Table,
+    TableCommitter, TagRequest,
 };
 use tokio::sync::Mutex;
 
+use super::prepared;
 use crate::{
     checkpoint::{Record, TableCommit},
     error::{JobError, Result},
@@ -50,9 +52,10 @@ pub struct TablesCommitted {
 /// How carefully prepared files are looked at before they are committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PreparedCheck {
-    /// They were written a moment ago.
+    /// They were written a moment ago; those that were not must still be there.
     Fresh,
-    /// They were prepared before a restart: each must still be there.
+    /// They were prepared before a restart: each must still be there, and those for another number
+    /// of buckets are written anew.
     Recovered,
 }
 
@@ -63,6 +66,11 @@ impl Committer {
             catalog,
             tables: Mutex::new(HashMap::new()),
         }
+    }
+
+    /// Forgets what it knows of the tables: they may have been changed or made anew since.
+    pub async fn forget(&self) {
+        self.tables.lock().await.clear();
     }
 
     /// Commits everything that the record prepared.
@@ -142,7 +150,7 @@ impl Committer {
                 last_user: record.commit_user.clone(),
                 last_identifier: *identifier,
             });
-        let request = CommitRequest {
+        let mut request = CommitRequest {
             user: record.commit_user.clone(),
             identifier: record.number,
             messages: commit.messages.clone(),
@@ -150,10 +158,17 @@ impl Committer {
             properties: with_phase(properties(record), record, &commit.sink),
             expect,
         };
-        if check == PreparedCheck::Recovered {
-            look_for_files(&mut committer, commit, &request).await?;
-        }
-        let outcome = committer.commit(&request).await?;
+        prepared::look(&mut committer, commit, &mut request, check).await?;
+        let outcome = match committer.commit(&request).await {
+            Err(error @ LakeError::Conflict { .. }) => {
+                // Those of the record stay.
+                request.messages.retain(|it| !commit.messages.contains(it));
+                committer.table().discard(&request.messages).await;
+                request.messages.clone_from(&commit.messages);
+                return Err(prepared::conflict(error, &committer, &request, check).await);
+            }
+            outcome => outcome?,
+        };
         failpoint::reach("between-table-commits");
         let committed = match outcome {
             CommitOutcome::Committed {
@@ -162,7 +177,10 @@ impl Committer {
                 ..
             } => (snapshot, max_sequence_number),
             // After a restart, when the tables have been looked through anyway.
-            CommitOutcome::AlreadyCommitted { snapshot, .. } => (snapshot, None),
+            CommitOutcome::AlreadyCommitted { snapshot, .. } => (
+                prepared::own_snapshot(committer.table(), snapshot, &request).await?,
+                None,
+            ),
             CommitOutcome::Dropped => {
                 return Err(JobError::Internal(format!(
                     "commit {} of table {} was of compactions only",
@@ -212,30 +230,6 @@ async fn same_rows_later(table: &Table, snapshot: i64) -> Result<Option<i64>> {
             table.name()
         ))),
     }
-}
-
-/// Files that were prepared before a restart must still be there, unless they are committed: then
-/// they may have been compacted away since, also with the snapshot that brought them.
-async fn look_for_files(
-    committer: &mut TableCommitter,
-    commit: &TableCommit,
-    request: &CommitRequest,
-) -> Result<()> {
-    if committer.find_commit(request).await?.is_some() {
-        return Ok(());
-    }
-    let missing = committer.table().missing_files(&request.messages).await?;
-    let Some(file) = missing.first() else {
-        return Ok(());
-    };
-    Err(JobError::Definite(format!(
-        "table {}: checkpoint {} prepared {} files that are gone ({file} and others), probably \
-         deleted by another engine's orphan cleaning. Their rows cannot be committed; drop the \
-         job's sink tables and its state to read the tables again",
-        commit.sink,
-        request.identifier,
-        missing.len(),
-    )))
 }
 
 /// What every snapshot says about its checkpoint.

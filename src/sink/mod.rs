@@ -8,6 +8,7 @@
 mod commit;
 mod flush;
 mod open;
+mod prepared;
 pub mod types;
 
 use std::collections::HashMap;

@@ -157,6 +157,16 @@ pub async fn open_existing(
                 source.name
             ))
         })?;
+    // A column that is added at the source is added here before any record knows of it.
+    let mut columns = source.columns.iter().map(|column| &column.name);
+    if let Some(gone) = columns.find(|name| table.schema().field(name).is_none()) {
+        return Err(JobError::Definite(format!(
+            "table {}: column {gone} of the sink table {sink} is gone: someone dropped or renamed \
+             it, and its values in the rows so far with it. Rename it back, or remove the job's \
+             state and its sink tables to start again",
+            source.name
+        )));
+    }
     fit(table, options, source, sink).await
 }
 

@@ -18,6 +18,7 @@
 #   oracle.sh expire WAREHOUSE DB.TABLE [--retain N]        leaves the newest N snapshots
 #   oracle.sh tag    WAREHOUSE DB.TABLE create NAME [--snapshot N] | delete NAME | list
 #   oracle.sh rollback WAREHOUSE DB.TABLE N|TAG
+#   oracle.sh truncate | drop WAREHOUSE DB.TABLE            all rows | the table
 #   oracle.sh orphan WAREHOUSE DB.TABLE [--older-than-s N] [--delete]      files that nothing refers to
 #   oracle.sh bench  WAREHOUSE DB.TABLE --rows N --every M --order random|ascending    writes N rows, a commit for M
 #   oracle.sh vectors < {"types":["INT"],"values":[1],"buckets":[4]}       bytes of the BinaryRow, hash, bucket

@@ -2,13 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use futures::{TryStreamExt, future::try_join_all};
+
 use crate::{
     error::{Error, Result},
+    snapshot::{CommitKind, PaimonSnapshot},
     storage,
     table::Table,
 };
 
 use super::{CommitRequest, Expect, change::Part, view::View};
+
+/// Snapshots of others that are looked at for one that emptied the table.
+const LOOKED_AT_MAX: i64 = 100;
 
 /// Checks the request against the table; what is live and at which level is settled by
 /// [`super::change`] and [`super::lane`].
@@ -99,7 +105,19 @@ async fn expectation(table: &Table, view: &View, expect: &Expect) -> Result<()> 
                 found.commit_identifier, found.commit_user
             )))
         }
-        Some(_) => Ok(()),
+        Some(_) => match emptied(table, latest, ours).await? {
+            Some(by) => Err(Error::Conflict {
+                table: table.name().to_owned(),
+                message: format!(
+                    "snapshot {} by '{}' took all rows away, and what is committed now would stand \
+                     alone: roll the table back to snapshot {}, or take it up anew",
+                    by.id,
+                    by.commit_user,
+                    by.id - 1
+                ),
+            }),
+            None => Ok(()),
+        },
         // Expired, unless older ones are there: then it was taken out of the middle.
         None => {
             let oldest = table.snapshot_ids().await?.first().copied();
@@ -109,6 +127,46 @@ async fn expectation(table: &Table, view: &View, expect: &Expect) -> Result<()> 
             }
         }
     }
+}
+
+/// The first snapshot behind ours that left nothing of a table that had rows: a TRUNCATE. Partitions
+/// come and go, so that those tables may.
+async fn emptied(
+    table: &Table,
+    latest: &PaimonSnapshot,
+    ours: i64,
+) -> Result<Option<PaimonSnapshot>> {
+    if latest.id == ours || !table.schema().partition_keys.is_empty() {
+        return Ok(None);
+    }
+    let first = ours.max(latest.id - LOOKED_AT_MAX) + 1;
+    let between = try_join_all((first..latest.id).map(|id| table.snapshot(id))).await?;
+    let newest = latest.clone();
+    for snapshot in between.into_iter().flatten().chain([newest]) {
+        let leaves_nothing = snapshot.commit_kind == CommitKind::Overwrite
+            && snapshot.total_record_count == Some(0)
+            && snapshot.delta_record_count.is_some_and(|rows| rows < 0);
+        if leaves_nothing && had_rows(table, snapshot.id - 1).await? {
+            return Ok(Some(snapshot));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a snapshot has rows; one that has expired might.
+async fn had_rows(table: &Table, id: i64) -> Result<bool> {
+    let Some(snapshot) = table.snapshot(id).await? else {
+        return Ok(true);
+    };
+    for split in table.scan(&snapshot).await? {
+        let mut rows = table.read_bucket(&split, None)?;
+        while let Some(batch) = rows.try_next().await? {
+            if batch.num_rows() > 0 {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 async fn schemas(table: &Table, request: &CommitRequest) -> Result<()> {

@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use arrow_array::{Array, ArrayRef, cast::AsArray};
+use arrow_array::{Array, ArrayRef, cast::AsArray, types::Int64Type};
 use arrow_row::{RowConverter, Rows, SortField};
 use arrow_select::interleave::interleave;
 
@@ -43,7 +43,13 @@ pub(super) struct KeyedRescale {
     key_types: Vec<DataType>,
     converter: RowConverter,
     assigner: BucketAssigner,
-    top_level: i32,
+    /// Level of the new files.
+    level: i32,
+    purpose: FilePurpose,
+    /// Of files that are not all of the partition: what they delete may stand in others.
+    keeps_deletes: bool,
+    /// Added to every sequence number.
+    raise: i64,
     target_file_bytes: u64,
 }
 
@@ -89,10 +95,25 @@ impl KeyedRescale {
             key_types: keys.iter().map(|key| key.data_type.clone()).collect(),
             keys,
             assigner: BucketAssigner::new(schema)?,
-            top_level: options.compaction.top_level(),
+            level: options.compaction.top_level(),
+            purpose: FilePurpose::Compact,
+            keeps_deletes: false,
+            raise: 0,
             target_file_bytes: options.files.target_bytes,
             partition: partition.to_vec(),
             table: table.clone(),
+        })
+    }
+
+    /// For files that are to be added to the partition, not all of it: a new sorted run a bucket on
+    /// level 0, with the rows that delete, and `raise` added to every sequence number.
+    pub(super) fn adding(table: &Table, partition: &[u8], raise: i64) -> Result<Self> {
+        Ok(Self {
+            level: 0,
+            purpose: FilePurpose::Append,
+            keeps_deletes: true,
+            raise,
+            ..Self::new(table, partition)?
         })
     }
 
@@ -146,8 +167,8 @@ impl KeyedRescale {
             .map(|bucket| {
                 let folder = self.table.bucket_path(&self.partition, bucket)?.to_string();
                 let target = self.target_file_bytes;
-                let writer = RollingWriter::new(&self.layout, folder, self.top_level, target);
-                Ok((bucket, writer.with_purpose(FilePurpose::Compact)))
+                let writer = RollingWriter::new(&self.layout, folder, self.level, target);
+                Ok((bucket, writer.with_purpose(self.purpose)))
             })
             .collect()
     }
@@ -233,7 +254,7 @@ impl KeyedRescale {
                 source.merge = None;
                 continue;
             };
-            let rows = filter(&merged.rows, |kind| !retracts(kind))?;
+            let rows = filter(&merged.rows, |kind| self.keeps_deletes || !retracts(kind))?;
             let keys = self.layout.keys().iter();
             let keys: Vec<ArrayRef> = keys
                 .filter_map(|at| rows.columns.get(*at).cloned())
@@ -241,7 +262,8 @@ impl KeyedRescale {
             let buckets = self.assigner.assign(&rows.columns)?;
             let keys = self.converter.convert_columns(&keys)?;
             let mut columns = rows.columns;
-            columns.push(Arc::new(rows.sequences));
+            let raised = |sequence: i64| sequence.saturating_add(self.raise);
+            columns.push(Arc::new(rows.sequences.unary::<_, Int64Type>(raised)));
             columns.push(Arc::new(rows.kinds));
             source.open = Some(Open {
                 columns,

@@ -279,3 +279,113 @@ async fn tables_that_cannot_be_rescaled_say_so() {
     let fixture = made(&["id"], &[], &[]).await;
     assert!(fixture.table.rescale(0, None).await.is_err());
 }
+
+/// Files that wait for their commit, deletes among them, while the table is rescaled, and while
+/// someone writes all of it anew with greater sequence numbers.
+#[tokio::test]
+async fn prepared_files_follow_the_table() {
+    for (buckets, above) in [
+        (3, None),
+        (1, Some(99_999)),
+        (2, Some(99_999)),
+        (2, Some(1)),
+    ] {
+        let fixture = made(&["id"], &[], &[("bucket", "2")]).await;
+        let table = fixture.table.clone();
+        write(&table, &ids(0..200, 1), 0).await.unwrap();
+        let prepared = async |rows: &[Row], kind: i8, sequence: i64| {
+            let settings = WriteSettings::default();
+            let mut buffer = WriteBuffer::new(table.clone(), settings).unwrap();
+            let kinds = vec![kind; rows.len()];
+            buffer
+                .write(&int_batch(rows), Some(&kinds), sequence)
+                .unwrap();
+            buffer.flush().await.unwrap()
+        };
+        // Two files a bucket: the second is of later rows.
+        let mut messages = prepared(&ids(150..250, 2), 0, 5000).await;
+        messages.extend(prepared(&ids(190..195, 0), 3, 6000).await);
+        messages.extend(prepared(&ids(240..242, 3), 0, 6100).await);
+        if buckets != 2 {
+            table.rescale(buckets, None).await.unwrap();
+        }
+        let table = table.reload().await.unwrap();
+        let anew = table.prepare_anew(&messages, above).await.unwrap();
+        let is_as_before = buckets == 2 && above == Some(1);
+        assert_eq!(anew == messages, is_as_before);
+        let files: Vec<_> = anew.iter().flat_map(|it| &it.new_files).collect();
+        assert!(files.iter().all(|file| file.level == 0));
+        let lowest = files.iter().map(|file| file.min_sequence_number).min();
+        assert_eq!(
+            lowest,
+            Some(if above == Some(99_999) { 100_000 } else { 5000 })
+        );
+        assert_eq!(
+            files
+                .iter()
+                .filter_map(|it| it.delete_row_count)
+                .sum::<i64>(),
+            5
+        );
+        commit(&table, 100, anew).await.unwrap();
+        let mut expected = ids(0..150, 1);
+        expected.extend(ids(150..190, 2));
+        expected.extend(ids(195..250, 2));
+        for row in &mut expected {
+            if (240..242).contains(&row.0) {
+                row.1 = Some(3);
+            }
+        }
+        assert_eq!(rows(&table).await, expected, "{buckets} buckets, {above:?}");
+    }
+}
+
+#[tokio::test]
+async fn prepared_files_without_keys_are_refused() {
+    let fixture = made(&[], &[], &[("bucket", "2"), ("bucket-key", "id")]).await;
+    let table = fixture.table.clone();
+    let settings = WriteSettings::default();
+    let mut writer = AppendWriter::new(table.clone(), settings).await.unwrap();
+    writer.write(&int_batch(&ids(0..20, 1))).await.unwrap();
+    let messages = writer.prepare().await.unwrap();
+    assert_eq!(table.prepare_anew(&messages, None).await.unwrap(), messages);
+    table.rescale(3, None).await.unwrap();
+    let table = table.reload().await.unwrap();
+    let refused = table.prepare_anew(&messages, None).await;
+    assert!(matches!(refused, Err(Error::Unsupported(_))), "{refused:?}");
+}
+
+/// What was there last is gone, and a commit that believes in it is refused; unless nothing was.
+#[tokio::test]
+async fn a_commit_behind_a_truncate_is_refused() {
+    for empty in [false, true] {
+        let fixture = made(&["id"], &[], &[("bucket", "1")]).await;
+        let table = fixture.table.clone();
+        write(&table, &ids(0..9, 1), 0).await.unwrap();
+        if empty {
+            write(&table, &ids(0..9, 1), 3).await.unwrap();
+        }
+        let last = table.latest_snapshot().await.unwrap().unwrap();
+        table.truncate("other", 1).await.unwrap();
+        let mut buffer = WriteBuffer::new(table.clone(), WriteSettings::default()).unwrap();
+        buffer.write(&int_batch(&ids(3..4, 2)), None, 5000).unwrap();
+        let mut request = CommitRequest::new("u", 77, buffer.flush().await.unwrap());
+        request.expect = Some(crate::Expect {
+            last_snapshot: Some(last.id),
+            last_user: last.commit_user,
+            last_identifier: last.commit_identifier,
+        });
+        match table.commit(&request).await {
+            Ok(_) => assert!(empty),
+            Err(Error::Conflict { message, .. }) => {
+                assert!(
+                    !empty && message.contains("took all rows away"),
+                    "{message}"
+                );
+                let to = format!("snapshot {}", last.id);
+                assert!(message.contains(&to), "{message}");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}

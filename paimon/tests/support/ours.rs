@@ -59,6 +59,14 @@ impl Ours {
         }
     }
 
+    /// Any warehouse.
+    pub fn of(catalog: Catalog, database: &str) -> Self {
+        Self {
+            catalog,
+            database: database.to_owned(),
+        }
+    }
+
     pub async fn table(&self, name: &str) -> Result<Table> {
         let table = self.catalog.table(&self.database, name).await?;
         Ok(table.unwrap_or_else(|| panic!("table {name} is not there")))

@@ -1,6 +1,5 @@
 import java.util.*;
 import org.apache.paimon.fs.Path;
-import org.apache.paimon.fs.local.LocalFileIO;
 import org.apache.paimon.schema.Schema;
 import org.apache.paimon.schema.SchemaChange;
 import org.apache.paimon.schema.SchemaManager;
@@ -11,7 +10,7 @@ import org.apache.paimon.types.*;
 final class Altering {
     private static SchemaManager schemas(Oracle.Call call) {
         String[] name = call.words.get(1).split("\\.", 2);
-        return new SchemaManager(LocalFileIO.create(), new Path(new Path(call.words.get(0), name[0] + ".db"), name[1]));
+        return new SchemaManager(new Files(), new Path(new Path(call.words.get(0), name[0] + ".db"), name[1]));
     }
 
     /** Input: {"columns":[["id","BIGINT NOT NULL"],…],"primaryKeys":[…],"partitionKeys":[…],"options":{…},"comment":…} */

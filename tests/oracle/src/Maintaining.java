@@ -1,11 +1,14 @@
 import java.time.Duration;
 import java.util.*;
 import org.apache.paimon.Snapshot;
+import org.apache.paimon.catalog.FileSystemCatalog;
+import org.apache.paimon.catalog.Identifier;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.operation.CleanOrphanFilesResult;
 import org.apache.paimon.operation.LocalOrphanFilesClean;
 import org.apache.paimon.options.ExpireConfig;
 import org.apache.paimon.table.FileStoreTable;
+import org.apache.paimon.table.sink.BatchTableCommit;
 
 /** The verbs that look after a table's past: snapshots, tags, files that nothing refers to. */
 final class Maintaining {
@@ -41,6 +44,23 @@ final class Maintaining {
         String to = call.words.get(2);
         if (to.matches("\\d+")) table.rollbackTo(Long.parseLong(to));
         else table.rollbackTo(to);
+        Writing.latest(call, call.table());
+    }
+
+    /** The table and all its files. */
+    static void drop(Oracle.Call call) throws Exception {
+        Path warehouse = new Path(call.words.get(0));
+        try (FileSystemCatalog catalog = new FileSystemCatalog(call.files(warehouse), warehouse)) {
+            catalog.dropTable(Identifier.fromString(call.words.get(1)), false);
+        }
+    }
+
+    /** All rows, in an OVERWRITE. */
+    static void truncate(Oracle.Call call) throws Exception {
+        FileStoreTable table = call.table();
+        try (BatchTableCommit commit = table.newBatchWriteBuilder().newCommit()) {
+            commit.truncateTable();
+        }
         Writing.latest(call, call.table());
     }
 

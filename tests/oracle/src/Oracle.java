@@ -7,7 +7,6 @@ import java.util.concurrent.Executors;
 import org.apache.paimon.catalog.CatalogContext;
 import org.apache.paimon.fs.FileIO;
 import org.apache.paimon.fs.Path;
-import org.apache.paimon.fs.local.LocalFileIO;
 import org.apache.paimon.options.Options;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.DeserializationFeature;
 import org.apache.paimon.shade.jackson2.com.fasterxml.jackson.databind.JsonNode;
@@ -71,7 +70,7 @@ public final class Oracle {
         }
 
         FileIO files(Path path) throws IOException {
-            return store.isEmpty() ? LocalFileIO.create() : FileIO.get(path, CatalogContext.create(Options.fromMap(store)));
+            return store.isEmpty() ? new Files() : FileIO.get(path, CatalogContext.create(Options.fromMap(store)));
         }
 
         FileStoreTable table() throws IOException {
@@ -100,6 +99,8 @@ public final class Oracle {
             case "expire": Maintaining.expire(call); return true;
             case "tag": Maintaining.tag(call); return true;
             case "rollback": Maintaining.rollback(call); return true;
+            case "drop": Maintaining.drop(call); return true;
+            case "truncate": Maintaining.truncate(call); return true;
             case "orphan": Maintaining.orphan(call); return true;
             case "bench": Bench.write(call); return true;
             case "vectors": Writing.vectors(call); return true;

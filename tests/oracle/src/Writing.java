@@ -32,6 +32,8 @@ final class Writing {
     private static TableWriteImpl<?> writer(Oracle.Call call, FileStoreTable table) {
         TableWriteImpl<?> writer = table.newWrite(user(call));
         writer.withIOManager(IOManager.create(System.getProperty("java.io.tmpdir")));
+        // As INSERT OVERWRITE of other engines: the buckets may be others than those that are replaced.
+        writer.withIgnorePreviousFiles(call.overwrite != null);
         return writer;
     }
 
