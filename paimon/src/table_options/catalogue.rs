@@ -486,6 +486,6 @@ pub(super) const FIELD_SUFFIXES: [(&str, bool); 11] = [
     ("nested-sequence-field", true),
     ("count-limit", true),
     ("sequence-group", true),
-    ("ts-field", false),
+    ("ts-field", true),
     ("stats-mode", true),
 ];
