@@ -23,6 +23,7 @@ use crate::{
     data_file::FileLayout,
     data_file_meta::CommitMessage,
     error::{Error, Result},
+    index_manifest::{DELETION_VECTORS_INDEX, IndexManifestEntry},
     partition,
     read::Split,
     table::Table,
@@ -58,8 +59,7 @@ impl Table {
     /// out are read as before, but nothing is written to them until they are rescaled too.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for tables without fixed buckets and for those with deletion vectors;
-    /// [`Error::Conflict`] when others changed a partition each time while it was read. What was
+    /// [`Error::Unsupported`] for tables without fixed buckets; [`Error::Conflict`] when others changed a partition each time while it was read. What was
     /// done until then stays; doing it again goes on from there.
     pub async fn rescale(&self, buckets: i32, partitions: Option<&[Vec<u8>]>) -> Result<Rescaled> {
         let table = self.reload().await?;
@@ -140,9 +140,6 @@ fn check(table: &Table, buckets: i32) -> Result<()> {
     if buckets < 1 {
         return refuse("to less than one bucket");
     }
-    if TableOptions::of(schema)?.deletion_vectors.enabled {
-        return refuse("which has deletion vectors");
-    }
     table.check_options()
 }
 
@@ -150,6 +147,36 @@ async fn live(table: &Table) -> Result<Vec<LiveFile>> {
     match table.latest_snapshot().await? {
         Some(snapshot) => table.live_files(&snapshot).await,
         None => Ok(Vec::new()),
+    }
+}
+
+/// What a partition holds in a snapshot.
+struct Content {
+    /// In the order of the manifest.
+    files: Vec<LiveFile>,
+    /// Files of deletion vectors.
+    index: Vec<IndexManifestEntry>,
+    /// Name of the snapshot's index manifest.
+    index_manifest: Option<String>,
+}
+
+impl Content {
+    async fn of(table: &Table, partition: &[u8]) -> Result<Self> {
+        let mut content = Self {
+            files: Vec::new(),
+            index: Vec::new(),
+            index_manifest: None,
+        };
+        if let Some(snapshot) = table.latest_snapshot().await? {
+            content.files = table.live_files(&snapshot).await?;
+            content.index = table.index_files(&snapshot).await?;
+            content.index_manifest = snapshot.index_manifest;
+        }
+        content.files.retain(|file| file.partition == partition);
+        content.index.retain(|entry| {
+            entry.partition == partition && entry.index_file.index_type == DELETION_VECTORS_INDEX
+        });
+        Ok(content)
     }
 }
 
@@ -172,8 +199,8 @@ async fn rescale(
     };
     let mut conflict = None;
     for identifier in (1..).take(TRIES_MAX) {
-        let mut files = live(&table).await?;
-        files.retain(|file| file.partition == partition);
+        let content = Content::of(&table, partition).await?;
+        let files = &content.files;
         if files.iter().all(|file| file.total_buckets == buckets) {
             return Ok(());
         }
@@ -184,7 +211,7 @@ async fn rescale(
                 file.meta.file_name
             )));
         }
-        if awaits_changelog(&table, &files)? {
+        if awaits_changelog(&table, files)? {
             // Once rows have moved nobody can tell what changed.
             let mut compactor = Compactor::new(table.clone(), CompactSettings::default())?;
             let messages = compactor
@@ -193,10 +220,13 @@ async fn rescale(
             committer.commit(&request(identifier, messages)).await?;
             continue;
         }
-        let messages = write(&table, partition, &files).await?;
+        let messages = write(&table, partition, &content).await?;
+        let files = content.files.into_iter();
+        let index = content.index.into_iter();
         let scope = Scope::Unchanged {
             partition: partition.to_vec(),
-            files: files.into_iter().map(|file| file.meta.file_name).collect(),
+            files: files.map(|file| file.meta.file_name).collect(),
+            index: index.map(|entry| entry.index_file.file_name).collect(),
         };
         let request = request(identifier, messages);
         match committer.overwrite(&request, &scope).await {
@@ -240,12 +270,13 @@ fn awaits_changelog(table: &Table, files: &[LiveFile]) -> Result<bool> {
 }
 
 /// Writes the rows of a partition's files into the buckets of the table's schema.
-async fn write(table: &Table, partition: &[u8], files: &[LiveFile]) -> Result<Vec<CommitMessage>> {
+async fn write(table: &Table, partition: &[u8], content: &Content) -> Result<Vec<CommitMessage>> {
     if !table.schema().primary_keys.is_empty() {
-        return KeyedRescale::new(table, partition)?.write(files).await;
+        let rescale = KeyedRescale::new(table, partition, &content.index)?;
+        return rescale.write(&content.files).await;
     }
     let mut writer = AppendWriter::new(table.clone(), WriteSettings::default()).await?;
-    match append(table, partition, files, &mut writer).await {
+    match append(table, partition, content, &mut writer).await {
         Ok(()) => writer.prepare().await,
         Err(error) => {
             writer.abort().await;
@@ -258,11 +289,11 @@ async fn write(table: &Table, partition: &[u8], files: &[LiveFile]) -> Result<Ve
 async fn append(
     table: &Table,
     partition: &[u8],
-    files: &[LiveFile],
+    content: &Content,
     writer: &mut AppendWriter,
 ) -> Result<()> {
     let mut buckets: BTreeMap<i32, Split> = BTreeMap::new();
-    for file in files {
+    for file in &content.files {
         let split = buckets.entry(file.bucket).or_insert_with(|| Split {
             partition: partition.to_vec(),
             bucket: file.bucket,
@@ -270,7 +301,11 @@ async fn append(
         });
         split.files.push(file.meta.clone());
     }
-    for split in buckets.values() {
+    let mut splits: Vec<Split> = buckets.into_values().collect();
+    if let Some(index) = &content.index_manifest {
+        table.find_deletions(index, &mut splits).await?;
+    }
+    for split in &splits {
         let mut rows = table.read_bucket(split, None)?;
         while let Some(batch) = rows.try_next().await? {
             writer.write(&batch).await?;

@@ -10,23 +10,36 @@ mod value;
 
 pub use typed::{
     ChangelogOptions, ChangelogProducer, CommitOptions, CompactionOptions, DeletionVectorOptions,
-    DynamicBucketOptions, FileOptions, ManifestOptions, MergeEngine, MergeOptions,
-    PartitionExpiration, RetentionOptions, TableOptions, TagCreation, TagOptions,
+    DynamicBucketOptions, FileOptions, ManifestOptions, MergeEngine, MergeOptions, TableOptions,
 };
 pub(crate) use value::{Reader, memory_size};
 
 use crate::{
+    compact,
+    data_file::FileStyles,
     data_type::DataType,
+    default_value,
     error::{Error, Result},
+    maintain,
     schema::Schema,
-    stats::StatsPlan,
     table::Table,
 };
 
 /// Options with the values that are fine, and why others are not.
-const FINE: [(&str, &[&str], &str); 13] = [
+const FINE: [(&str, &[&str], &str); 16] = [
     ("file.format", &["parquet"], "data files are Parquet"),
+    (
+        "changelog-file.format",
+        &["parquet"],
+        "changelog files are Parquet",
+    ),
     ("manifest.format", &["avro"], "manifests are Avro"),
+    (
+        "manifest.compression",
+        &["zstd", "zstandard", "null", "deflate"],
+        CODEC,
+    ),
+    ("metadata.iceberg.storage", &["disabled"], ICEBERG),
     ("bucket-function.type", &["default"], BUCKETS),
     ("data-file.external-paths.strategy", &["none"], ELSEWHERE),
     ("row-tracking.enabled", &["false"], NOT_YET),
@@ -41,9 +54,8 @@ const FINE: [(&str, &[&str], &str); 13] = [
 ];
 
 /// Options that must not be set at all.
-const REFUSED: [(&str, &str); 17] = [
+const REFUSED: [(&str, &str); 16] = [
     ("file.format.per.level", "data files are Parquet"),
-    ("file.compression.per.level", NOT_YET),
     ("data-file.path-directory", ELSEWHERE),
     ("data-file.external-paths", ELSEWHERE),
     ("path", ELSEWHERE),
@@ -61,9 +73,18 @@ const REFUSED: [(&str, &str); 17] = [
     ("pk-full-text.index.columns", INDEX),
 ];
 
+/// What may follow `fields.<column>.` and is refused, but for the values that are fine.
+const REFUSED_OF_COLUMNS: [(&str, &[&str], &str); 2] = [
+    (".default-value", &[], DEFAULTS),
+    (".map.storage-layout", &["default"], NOT_YET),
+];
+
 const BUCKETS: &str = "rows are placed by the default function";
 const ELSEWHERE: &str = "data files stand in the table's own folder";
-const DEFAULTS: &str = "NULL is written as NULL, not as another value";
+const CODEC: &str = "manifests of that codec are not read";
+const DEFAULTS: &str = "NULL is written as NULL: give the column itself a default value";
+const ICEBERG: &str =
+    "metadata for Iceberg is not written, so that its readers would not see new rows";
 const NOT_YET: &str = "not written yet";
 const SEQUENCE: &str = "rows are ordered by when they were written";
 const TYPE: &str = "columns of that type are not written";
@@ -96,10 +117,12 @@ impl Treatment {
         if catalogue::KEPT.contains(&name) || catalogue::PREFIXES.iter().any(prefixed) {
             return Some(Self::Kept);
         }
-        let (_, suffix) = name.strip_prefix("fields.")?.rsplit_once('.')?;
-        if suffix == "default-value" {
-            return Some(Self::Refused(DEFAULTS));
+        let of_column = name.strip_prefix("fields.")?;
+        let mut refused = REFUSED_OF_COLUMNS.iter();
+        if let Some((_, _, why)) = refused.find(|(suffix, _, _)| of_column.ends_with(suffix)) {
+            return Some(Self::Refused(why));
         }
+        let (_, suffix) = of_column.rsplit_once('.')?;
         let mut suffixes = catalogue::FIELD_SUFFIXES.iter();
         suffixes
             .find(|(known, _)| *known == suffix)
@@ -183,17 +206,15 @@ impl Schema {
             }
         }
         for (name, value) in &self.options {
-            if name.starts_with("fields.") && name.ends_with(".default-value") {
-                found.push(format!("option {name} = {value}: {DEFAULTS}"));
+            for (suffix, fine, why) in REFUSED_OF_COLUMNS {
+                let is_fine = fine
+                    .iter()
+                    .any(|fine| value.trim().eq_ignore_ascii_case(fine));
+                if name.starts_with("fields.") && name.ends_with(suffix) && !is_fine {
+                    found.push(format!("option {name} = {value}: {why}"));
+                }
             }
         }
-        found.extend(self.fields.iter().filter_map(|field| {
-            let value = field.default_value.as_ref()?;
-            Some(format!(
-                "column {} with DEFAULT {value}: {DEFAULTS}",
-                field.name
-            ))
-        }));
         let fine_times = self
             .fields
             .iter()
@@ -207,13 +228,22 @@ impl Schema {
         found.extend(self.vectors_without_use());
         let unreadable = [
             TableOptions::of(self).err(),
-            StatsPlan::new(self).err(),
+            FileStyles::new(self).err(),
             crate::merge::check(self).err(),
+            compact::check_expiry(self).err(),
+            default_value::check(self).err(),
+            maintain::check_options(self).err(),
         ];
-        found.extend(unreadable.into_iter().flatten().map(|error| match error {
-            Error::Unsupported(text) => text,
-            error => error.to_string(),
-        }));
+        for error in unreadable.into_iter().flatten() {
+            let text = match error {
+                Error::Unsupported(text) => text,
+                error => error.to_string(),
+            };
+            // Several look at the same option.
+            if !found.contains(&text) {
+                found.push(text);
+            }
+        }
         found
     }
 
@@ -341,6 +371,13 @@ mod tests {
             ("fields.v.default-value", "7"),
             ("target-file-size", "much"),
             ("num-levels", "1"),
+            ("changelog-file.format", "avro"),
+            ("manifest.compression", "snappy"),
+            ("metadata.stats-mode", "all"),
+            ("fields.v.map.storage-layout", "shared-shredding"),
+            ("tag.automatic-creation", "sometimes"),
+            ("partition.expiration-time", "soon"),
+            ("snapshot.time-retained", "long"),
         ] {
             let found = found(name, value);
             assert_eq!(found.len(), 1, "{name}");
@@ -408,14 +445,12 @@ mod tests {
         assert_eq!(options.compaction.stop_trigger, 8);
         assert_eq!(options.compaction.levels, 6);
         assert_eq!(options.files.target_bytes, 256 << 20);
-        assert!(!options.retention.changelog_decoupled());
         schema.primary_keys = vec!["k".into()];
         for (name, value) in [
             ("num-sorted-run.compaction-trigger", "9"),
             ("num-sorted-run.stop-trigger", "4"),
             ("partial-update.ignore-delete", "TRUE"),
             ("merge-engine", "PARTIAL_UPDATE"),
-            ("changelog.time-retained", "2 h"),
             ("sequence.field", "a, b"),
         ] {
             schema.options.insert(name.into(), value.into());
@@ -427,6 +462,5 @@ mod tests {
         assert_eq!(options.merge.engine, MergeEngine::PartialUpdate);
         assert_eq!(options.merge.sequence_fields, ["a", "b"]);
         assert!(options.merge.ignore_delete);
-        assert!(options.retention.changelog_decoupled());
     }
 }
