@@ -342,6 +342,25 @@ mod tests {
     }
 
     #[test]
+    fn periods_of_any_length_are_named_by_the_minute() {
+        let period = |length: &str| {
+            let option = ("tag.creation-period-duration".to_owned(), length.to_owned());
+            Period::of(&Schema {
+                options: [option].into(),
+                ..Schema::empty()
+            })
+        };
+        let quarter = period("15 min").unwrap();
+        let time = jiff::civil::date(2024, 2, 29).at(5, 59, 0, 0);
+        let last = quarter.last_whole(time).unwrap();
+        let name = quarter.name(last).unwrap();
+        assert_eq!(name, "202402290530");
+        assert_eq!(quarter.time(&name), Some(last));
+        let error = period("1 s").unwrap_err().to_string();
+        assert!(error.contains("tag.creation-period-duration"), "{error}");
+    }
+
+    #[test]
     fn periods_are_written_as_java_writes_them() {
         let period = |period: &str, formatter: &str| {
             Period::of(&Schema {

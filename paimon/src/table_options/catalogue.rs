@@ -4,7 +4,7 @@
 //! `SparkConnectorOptions`. Which are refused, and for which values, stands in the parent.
 
 /// What this crate does as they say; [`super::TableOptions`] reads most of them.
-pub(super) const HONOURED: [&str; 105] = [
+pub(super) const HONOURED: [&str; 106] = [
     "add-column-before-partition",
     "aggregation.remove-record-on-delete",
     "alter-column-null-to-not-null.disabled",
@@ -99,6 +99,7 @@ pub(super) const HONOURED: [&str; 105] = [
     "snapshot.time-retained",
     "tag.automatic-completion",
     "tag.automatic-creation",
+    "tag.create-success-file",
     "tag.creation-delay",
     "tag.creation-period",
     "tag.creation-period-duration",
@@ -113,7 +114,7 @@ pub(super) const HONOURED: [&str; 105] = [
 ];
 
 /// What readers or engines look at, or what cannot change rows: kept in the schema.
-pub(super) const KEPT: [&str; 304] = [
+pub(super) const KEPT: [&str; 303] = [
     "async-file-write",
     "auto-create",
     "batch-scan-mode",
@@ -382,7 +383,6 @@ pub(super) const KEPT: [&str; 304] = [
     "tag.batch.customized-name",
     "tag.callback.#.param",
     "tag.callbacks",
-    "tag.create-success-file",
     "unaware-bucket.compaction.parallelism",
     "unaware-bucket.no-shuffle",
     "variant.inferShreddingSchema",

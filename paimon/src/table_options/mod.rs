@@ -438,6 +438,46 @@ mod tests {
         ));
     }
 
+    /// Rust sources below a folder, but for the list of names itself.
+    fn sources(folder: &std::path::Path, into: &mut String) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let is_source = path.extension().is_some_and(|it| it == "rs");
+            if path.is_dir() {
+                sources(&path, into);
+            } else if is_source && !path.ends_with("catalogue.rs") && !path.ends_with("tests.rs") {
+                into.push_str(&std::fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn options_that_are_honoured_are_read_somewhere() {
+        let mut text = String::new();
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+        sources(std::path::Path::new(folder), &mut text);
+        let is_read = |name: &str| text.contains(&format!("\"{name}\""));
+        let unread: Vec<&str> = catalogue::HONOURED
+            .into_iter()
+            .filter(|name| !is_read(name))
+            .collect();
+        assert_eq!(unread, Vec::<&str>::new());
+    }
+
+    #[test]
+    fn every_name_is_in_one_list() {
+        let fine = FINE.iter().map(|(name, _, _)| *name);
+        let refused = REFUSED.iter().map(|(name, _)| *name);
+        let names = fine.chain(refused);
+        let mut names: Vec<&str> = names
+            .chain(catalogue::HONOURED)
+            .chain(catalogue::KEPT)
+            .collect();
+        names.sort_unstable();
+        let twice = names.windows(2).filter(|pair| pair[0] == pair[1]);
+        assert_eq!(twice.count(), 0);
+    }
+
     #[test]
     fn what_is_not_set_is_as_in_java() {
         let mut schema = Schema::empty();

@@ -226,6 +226,7 @@ impl TableOptions {
     /// [`Error::Unsupported`] with the name, the value and what is expected instead.
     pub fn of(schema: &Schema) -> Result<Self> {
         let reader = Reader(schema);
+        kept(&reader)?;
         let compaction = compaction(&reader)?;
         Ok(Self {
             merge: merge(&reader)?,
@@ -265,6 +266,16 @@ impl TableOptions {
             compaction,
         })
     }
+}
+
+/// Reads options that nothing here goes by: where other programs could not read them, they could not
+/// open the table.
+fn kept(reader: &Reader<'_>) -> Result<()> {
+    reader.bytes("write-buffer-size")?;
+    reader.switch(&["commit.force-create-snapshot"], false)?;
+    reader.switch(&["snapshot.ignore-empty-commit"], false)?;
+    reader.count("partition.expiration-batch-size", 1)?;
+    Ok(())
 }
 
 fn merge(reader: &Reader<'_>) -> Result<MergeOptions> {

@@ -286,7 +286,14 @@ async fn kinds_in_a_column_and_kinds_left_out() {
         for by in BOTH {
             let name = format!("{by:?}");
             lake.ours.create(&name, &of).await.unwrap();
-            lake.write(by, &name, &of, &changes).await;
+            // Versions of Java before 2 sort what one write holds in ascending order nevertheless.
+            let at_a_time = match of.options.contains_key("sequence.field.sort-order") {
+                true => 1,
+                false => changes.len(),
+            };
+            for some in changes.chunks(at_a_time) {
+                lake.write(by, &name, &of, some).await;
+            }
             let rows = lake.read(&name, &of).await;
             found.push((rows, lake.java("stream", &name, &[], "")));
         }
