@@ -17,19 +17,23 @@ use crate::{
     data_file_meta::DataFileMeta,
     data_type::DataType,
     error::{Error, Result},
-    stats::{FileStats, StatsPlan},
+    stats::FileStats,
     table::Table,
+    table_options::TableOptions,
 };
 
 mod encoder;
+mod style;
 
 use encoder::{Encoder, FileShape};
+pub(crate) use style::FileStyles;
 
 /// Size of the parts that a file is sent in; the least that S3 takes.
 const PART_BYTES: usize = 5 << 20;
 /// Parts on their way at a time, for each file: memory that nobody else counts.
 const PARTS_IN_FLIGHT: usize = 1;
-/// Encoded size at which a row group ends: what an open file keeps in memory.
+/// Encoded size at which a row group ends, unless option `file.block-size` says less: what an open
+/// file keeps in memory.
 const ROW_GROUP_BYTES: usize = 16 << 20;
 
 /// Who writes a file.
@@ -69,9 +73,10 @@ pub struct FileLayout {
     /// Positions of the key columns among the value columns.
     keys: Vec<usize>,
     shape: Arc<FileShape>,
-    stats: StatsPlan,
-    prefix: String,
-    changelog_prefix: String,
+    styles: FileStyles,
+    row_group_bytes: usize,
+    /// Rows of a file that is not a compaction's, at most.
+    rows_max: u64,
 }
 
 impl FileLayout {
@@ -98,16 +103,16 @@ impl FileLayout {
                 table.name()
             )));
         }
-        let prefix = |option: &str, unset: &str| {
-            let set = schema.options.get(option);
-            set.map_or_else(|| unset.to_owned(), Clone::clone)
-        };
+        let options = TableOptions::of(schema)?.files;
+        let block_bytes = options.block_bytes.unwrap_or(u64::MAX);
         Ok(Arc::new(Self {
             store: table.store().clone(),
             shape: Arc::new(FileShape::new(schema, &keys)?),
-            stats: StatsPlan::new(schema)?,
-            prefix: prefix("data-file.prefix", "data-"),
-            changelog_prefix: prefix("changelog-file.prefix", "changelog-"),
+            styles: FileStyles::new(schema)?,
+            row_group_bytes: usize::try_from(block_bytes)
+                .unwrap_or(usize::MAX)
+                .min(ROW_GROUP_BYTES),
+            rows_max: options.target_rows,
             table: schema.clone(),
             keys,
         }))
@@ -236,10 +241,13 @@ impl DataFileWriter {
         columns.extend(batch.columns.iter().cloned());
         let mut encoder = match self.encoder.take() {
             Some(encoder) => encoder,
-            None => Encoder::new(layout.shape.clone(), &columns)?,
+            None => {
+                let compression = layout.styles.compression(self.level, self.purpose);
+                Encoder::new(layout.shape.clone(), compression, &columns)?
+            }
         };
         encoder.write(&columns)?;
-        if encoder.open_bytes() >= ROW_GROUP_BYTES {
+        if encoder.open_bytes() >= layout.row_group_bytes {
             encoder.end_row_group()?;
         }
         self.encoder = Some(encoder);
@@ -359,7 +367,8 @@ impl DataFileWriter {
             return Err(Error::Internal("a data file without rows".into()));
         };
         let fields = &self.layout.table.fields;
-        let (value_stats, value_stats_cols) = self.stats.values(fields, &self.layout.stats)?;
+        let plan = self.layout.styles.stats(self.level, self.purpose);
+        let (value_stats, value_stats_cols) = self.stats.values(fields, plan)?;
         Ok(DataFileMeta {
             file_name: self.file_name.clone(),
             file_size: self.handed_bytes as i64,
@@ -442,16 +451,37 @@ impl RollingWriter {
 
     /// Writes rows; within a file their keys ascend.
     pub async fn write(&mut self, batch: &KeyValueBatch) -> Result<()> {
+        let rows_max = match self.purpose {
+            FilePurpose::Append => self.layout.rows_max,
+            FilePurpose::Compact | FilePurpose::Changelog => u64::MAX,
+        };
+        let mut at = 0;
+        while at < batch.rows() {
+            let begun = self
+                .open
+                .as_ref()
+                .map_or(0, |file| file.rows.unsigned_abs());
+            let room = usize::try_from(rows_max - begun).unwrap_or(usize::MAX);
+            let length = room.min(batch.rows() - at);
+            match length == batch.rows() {
+                true => self.write_rows(batch).await?,
+                false => self.write_rows(&batch.slice(at, length)).await?,
+            }
+            if length == room {
+                self.close_file().await?;
+            }
+            at += length;
+        }
+        Ok(())
+    }
+
+    async fn write_rows(&mut self, batch: &KeyValueBatch) -> Result<()> {
         let mut file = match self.open.take() {
             Some(file) => file,
             None => {
-                let number = self.files_begun;
+                let (run, number) = (self.run.to_string(), self.files_begun);
                 self.files_begun += 1;
-                let prefix = match self.purpose {
-                    FilePurpose::Append | FilePurpose::Compact => &self.layout.prefix,
-                    FilePurpose::Changelog => &self.layout.changelog_prefix,
-                };
-                let name = format!("{prefix}{}-{number}.parquet", self.run);
+                let name = self.layout.styles.name(self.purpose, &run, number);
                 let mut file = DataFileWriter::new(&self.layout, &self.folder, name, self.level)?;
                 file.purpose = self.purpose;
                 file

@@ -30,6 +30,7 @@ mod damage;
 pub mod data_file;
 pub mod data_file_meta;
 pub mod data_type;
+mod default_value;
 pub mod error;
 #[cfg(test)]
 mod fixture;

@@ -9,6 +9,7 @@ use crate::{
     binary_row::{BinaryRowWriter, RowEncoder},
     bucket::{BucketAssigner, key_hashes},
     data_type::DataType,
+    default_value,
     error::{Error, Result},
     index::DynamicBucketAssigner,
     partition,
@@ -252,7 +253,7 @@ fn partition_columns(schema: &Schema) -> Result<Vec<(usize, DataType)>> {
 }
 
 /// Binds a batch to a table's columns by name: in the table's order, NULLs where a nullable column
-/// is missing. Nothing is copied.
+/// is missing, and defaults in their place. Nothing else is copied.
 pub(crate) fn bind(table: &Table, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
     let schema = table.schema();
     let wrong = |message: String| Error::Table {
@@ -274,7 +275,8 @@ pub(crate) fn bind(table: &Table, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
             let expected = field.data_type.arrow();
             let Some(column) = rows.column_by_name(&field.name) else {
                 if field.nullable {
-                    return Ok(arrow_array::new_null_array(&expected, rows.num_rows()));
+                    let nulls = arrow_array::new_null_array(&expected, rows.num_rows());
+                    return default_value::fill(field, nulls);
                 }
                 return Err(wrong(format!(
                     "column {} is NOT NULL and missing",
@@ -287,17 +289,15 @@ pub(crate) fn bind(table: &Table, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
                     field.name
                 )));
             }
-            if *column.data_type() == expected {
-                return Ok(column.clone());
-            }
-            renamed(column, &expected).ok_or_else(|| {
+            let bound = renamed(column, &expected).ok_or_else(|| {
                 wrong(format!(
                     "column {} is {} and gets Arrow {}",
                     field.name,
                     field.data_type,
                     column.data_type()
                 ))
-            })
+            })?;
+            default_value::fill(field, bound)
         })
         .collect()
 }

@@ -23,8 +23,10 @@ use crate::{
     data_file::FileLayout,
     data_file_meta::CommitMessage,
     error::{Error, Result},
+    index_manifest::{DELETION_VECTORS_INDEX, IndexManifestEntry},
     partition,
     read::Split,
+    snapshot::{Expiries, PaimonSnapshot},
     table::Table,
     table_options::{ChangelogProducer, TableOptions},
     write_buffer::WriteSettings,
@@ -58,8 +60,7 @@ impl Table {
     /// out are read as before, but nothing is written to them until they are rescaled too.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for tables without fixed buckets and for those with deletion vectors;
-    /// [`Error::Conflict`] when others changed a partition each time while it was read. What was
+    /// [`Error::Unsupported`] for tables without fixed buckets; [`Error::Conflict`] when others changed a partition each time while it was read. What was
     /// done until then stays; doing it again goes on from there.
     pub async fn rescale(&self, buckets: i32, partitions: Option<&[Vec<u8>]>) -> Result<Rescaled> {
         let table = self.reload().await?;
@@ -201,10 +202,50 @@ fn check(table: &Table, buckets: i32) -> Result<()> {
     if buckets < 1 {
         return refuse("to less than one bucket");
     }
-    if TableOptions::of(schema)?.deletion_vectors.enabled {
-        return refuse("which has deletion vectors");
-    }
     table.check_options()
+}
+
+/// What a partition holds in a snapshot.
+struct Content {
+    /// In the order of the manifest.
+    files: Vec<LiveFile>,
+    /// Files of deletion vectors.
+    index: Vec<IndexManifestEntry>,
+    /// Name of the snapshot's index manifest.
+    index_manifest: Option<String>,
+}
+
+impl Content {
+    async fn of(table: &Table, partition: &[u8]) -> Result<Self> {
+        let mut expiries = Expiries::default();
+        loop {
+            let Some(snapshot) = table.latest_snapshot().await? else {
+                return Ok(Self {
+                    files: Vec::new(),
+                    index: Vec::new(),
+                    index_manifest: None,
+                });
+            };
+            match Self::at(table, partition, &snapshot).await {
+                Ok(content) => return Ok(content),
+                Err(error) => expiries.explain(table, &snapshot, error).await?,
+            }
+        }
+    }
+
+    async fn at(table: &Table, partition: &[u8], snapshot: &PaimonSnapshot) -> Result<Self> {
+        let mut files = table.live_files(snapshot).await?;
+        files.retain(|file| file.partition == partition);
+        let mut index = table.index_files(snapshot).await?;
+        index.retain(|entry| {
+            entry.partition == partition && entry.index_file.index_type == DELETION_VECTORS_INDEX
+        });
+        Ok(Self {
+            files,
+            index,
+            index_manifest: snapshot.index_manifest.clone(),
+        })
+    }
 }
 
 /// Rescales one partition, reading it anew as often as others change it.
@@ -226,8 +267,8 @@ async fn rescale(
     };
     let mut conflict = None;
     for identifier in (1..).take(TRIES_MAX) {
-        let mut files = table.newest_files().await?;
-        files.retain(|file| file.partition == partition);
+        let content = Content::of(&table, partition).await?;
+        let files = &content.files;
         if files.iter().all(|file| file.total_buckets == buckets) {
             return Ok(());
         }
@@ -238,7 +279,7 @@ async fn rescale(
                 file.meta.file_name
             )));
         }
-        if awaits_changelog(&table, &files)? {
+        if awaits_changelog(&table, files)? {
             // Once rows have moved nobody can tell what changed.
             let mut compactor = Compactor::new(table.clone(), CompactSettings::default())?;
             let messages = compactor
@@ -247,10 +288,13 @@ async fn rescale(
             committer.commit(&request(identifier, messages)).await?;
             continue;
         }
-        let messages = write(&table, partition, &files).await?;
+        let messages = write(&table, partition, &content).await?;
+        let files = content.files.into_iter();
+        let index = content.index.into_iter();
         let scope = Scope::Unchanged {
             partition: partition.to_vec(),
-            files: files.into_iter().map(|file| file.meta.file_name).collect(),
+            files: files.map(|file| file.meta.file_name).collect(),
+            index: index.map(|entry| entry.index_file.file_name).collect(),
         };
         let request = request(identifier, messages);
         match committer.overwrite(&request, &scope).await {
@@ -294,12 +338,13 @@ fn awaits_changelog(table: &Table, files: &[LiveFile]) -> Result<bool> {
 }
 
 /// Writes the rows of a partition's files into the buckets of the table's schema.
-async fn write(table: &Table, partition: &[u8], files: &[LiveFile]) -> Result<Vec<CommitMessage>> {
+async fn write(table: &Table, partition: &[u8], content: &Content) -> Result<Vec<CommitMessage>> {
     if !table.schema().primary_keys.is_empty() {
-        return KeyedRescale::new(table, partition)?.write(files).await;
+        let rescale = KeyedRescale::new(table, partition, &content.index)?;
+        return rescale.write(&content.files).await;
     }
     let mut writer = AppendWriter::new(table.clone(), WriteSettings::default()).await?;
-    match append(table, partition, files, &mut writer).await {
+    match append(table, partition, content, &mut writer).await {
         Ok(()) => writer.prepare().await,
         Err(error) => {
             writer.abort().await;
@@ -312,11 +357,11 @@ async fn write(table: &Table, partition: &[u8], files: &[LiveFile]) -> Result<Ve
 async fn append(
     table: &Table,
     partition: &[u8],
-    files: &[LiveFile],
+    content: &Content,
     writer: &mut AppendWriter,
 ) -> Result<()> {
     let mut buckets: BTreeMap<i32, Split> = BTreeMap::new();
-    for file in files {
+    for file in &content.files {
         let split = buckets.entry(file.bucket).or_insert_with(|| Split {
             partition: partition.to_vec(),
             bucket: file.bucket,
@@ -324,7 +369,11 @@ async fn append(
         });
         split.files.push(file.meta.clone());
     }
-    for split in buckets.values() {
+    let mut splits: Vec<Split> = buckets.into_values().collect();
+    if let Some(index) = &content.index_manifest {
+        table.find_deletions(index, &mut splits).await?;
+    }
+    for split in &splits {
         let mut rows = table.read_bucket(split, None)?;
         while let Some(batch) = rows.try_next().await? {
             writer.write(&batch).await?;

@@ -20,6 +20,7 @@ use crate::{
     data_type::{DataField, DataType},
     error::{Error, Result},
     schema::Schema,
+    table_options::Reader,
 };
 
 /// What value statistics say of a column.
@@ -64,21 +65,35 @@ pub(crate) struct StatsPlan {
 }
 
 impl StatsPlan {
-    pub(crate) fn new(schema: &Schema) -> Result<Self> {
-        let option = |name: &str| schema.options.get(name).map(String::as_str);
-        let default: StatsMode = option("metadata.stats-mode")
-            .unwrap_or("truncate(16)")
-            .parse()?;
-        let modes = schema
-            .fields
-            .iter()
-            .map(|field| {
-                option(&format!("fields.{}.stats-mode", field.name)).map_or(Ok(default), str::parse)
+    /// With the mode `text` of option `name` for columns that have none of their own.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] names an option that cannot be read.
+    pub(crate) fn new(schema: &Schema, name: &str, text: &str) -> Result<Self> {
+        let read = |name: &str, text: &str| {
+            text.parse::<StatsMode>().map_err(|_| {
+                Error::Unsupported(format!(
+                    "option {name} = {text}: set none, counts, truncate(16) or full"
+                ))
             })
-            .collect::<Result<_>>()?;
-        let dense = option("metadata.stats-dense-store")
-            .is_none_or(|dense| !dense.eq_ignore_ascii_case("false"));
-        Ok(Self { modes, dense })
+        };
+        let usual = read(name, text)?;
+        let first = "metadata.stats-keep-first-n-columns";
+        let reader = Reader(schema);
+        let columns_max = reader.count(first, -1_i64)?.unwrap_or(-1);
+        let columns_max = usize::try_from(columns_max).unwrap_or(usize::MAX);
+        let modes = schema.fields.iter().enumerate().map(|(at, field)| {
+            let own = format!("fields.{}.stats-mode", field.name);
+            match schema.options.get(&own) {
+                Some(text) => read(&own, text),
+                None if at >= columns_max => Ok(StatsMode::None),
+                None => Ok(usual),
+            }
+        });
+        Ok(Self {
+            modes: modes.collect::<Result<_>>()?,
+            dense: reader.switch(&["metadata.stats-dense-store"], true)?,
+        })
     }
 }
 

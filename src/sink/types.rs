@@ -107,6 +107,13 @@ pub fn misfits(source: &TableSchema, sink: &Schema, partition_keys: &[String]) -
             sink.buckets()
         ));
     }
+    found.extend(sink.fields.iter().filter_map(|field| {
+        let default = field.default_value.as_ref()?;
+        Some(format!(
+            "column {} has DEFAULT {default} there, which would stand for NULLs of the source",
+            field.name
+        ))
+    }));
     found.extend(sink.unsupported_options());
     found.extend(unfit_options(&sink.options));
     found

@@ -3,6 +3,8 @@
 //! Source: `org.apache.paimon.manifest.IndexManifestFileHandler`. It lets a new index file of a
 //! bucket replace whatever stands there; here that must be named, or another writer's is lost.
 
+use std::collections::BTreeSet;
+
 use crate::{
     error::Result,
     index_manifest::{DELETION_VECTORS_INDEX, HASH_INDEX, IndexManifestEntry},
@@ -76,6 +78,15 @@ impl IndexFiles {
             entries.push(new.clone());
         }
         Ok(entries)
+    }
+
+    /// Names of a partition's files of deletion vectors.
+    pub(super) fn vectors_of(&self, partition: &[u8]) -> BTreeSet<String> {
+        let own = self.entries.iter().filter(|entry| {
+            entry.partition == partition && entry.index_file.index_type == DELETION_VECTORS_INDEX
+        });
+        own.map(|entry| entry.index_file.file_name.clone())
+            .collect()
     }
 
     /// Leaves out those of some partitions.

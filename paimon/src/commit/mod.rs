@@ -29,16 +29,15 @@ mod manifest_files;
 mod names;
 mod overwrite;
 mod publish;
+mod retry;
 mod view;
 
 use std::{
     collections::{BTreeMap, HashSet},
     sync::Arc,
-    time::Duration,
 };
 
 use object_store::path::Path;
-use rand::Rng;
 
 use crate::{
     data_file_meta::CommitMessage,
@@ -53,15 +52,11 @@ use self::{
     find::Found,
     names::Names,
     publish::Published,
+    retry::Retries,
     view::View,
 };
 
 pub use self::{live::LiveFile, overwrite::Scope};
-
-/// Races that one commit may lose before it gives up.
-const RACES_MAX: u32 = 200;
-/// Longest wait after a lost race, milliseconds.
-const BACKOFF_MAX_MS: u64 = 1000;
 
 /// What one commit changes in a table.
 #[derive(Debug, Clone)]
@@ -366,7 +361,8 @@ impl TableCommitter {
         searched: &mut Option<i64>,
         delta: &mut Option<Delta>,
     ) -> Result<Stage> {
-        for race in 0..RACES_MAX {
+        let mut retries = Retries::of(self.table.schema())?;
+        loop {
             self.view.advance(&self.table).await?;
             let found = self.find_request(request, *searched).await?;
             let there = match part {
@@ -396,17 +392,21 @@ impl TableCommitter {
                 Published::Lost => {
                     tracing::debug!(
                         table = self.table.name(),
-                        race,
+                        lost = retries.lost,
                         "lost the race for a snapshot"
                     );
-                    backoff(race).await;
+                    if !retries.again().await {
+                        return Err(Error::Conflict {
+                            table: self.table.name().to_owned(),
+                            message: format!(
+                                "{} races for the next snapshot lost, one after the other",
+                                retries.lost
+                            ),
+                        });
+                    }
                 }
             }
         }
-        Err(Error::Conflict {
-            table: self.table.name().to_owned(),
-            message: format!("{RACES_MAX} races for the next snapshot lost, one after the other"),
-        })
     }
 
     async fn plan(&self, request: &CommitRequest, part: Part<'_>) -> Result<Option<Change>> {
@@ -480,12 +480,6 @@ fn has_first(message: &CommitMessage) -> bool {
         || !message.changelog_files.is_empty()
         || !message.new_index_files.is_empty()
         || !message.deleted_index_files.is_empty()
-}
-
-async fn backoff(race: u32) {
-    let ceiling = (4u64 << race.min(10)).min(BACKOFF_MAX_MS);
-    let wait = rand::rng().random_range(0..=ceiling);
-    tokio::time::sleep(Duration::from_millis(wait)).await;
 }
 
 #[cfg(test)]

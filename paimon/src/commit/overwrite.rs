@@ -25,13 +25,15 @@ pub enum Scope {
     /// These partitions, each a serialized BinaryRow (with the arity prefix). Files of other
     /// partitions in the request are refused.
     Partitions(Vec<Vec<u8>>),
-    /// One partition, if it has these files still. When files came or went the commit is refused
+    /// One partition, if it has these files still. When files or deletes came or went the commit is refused
     /// with [`Error::Conflict`]. The new files share no keys: each stays at its level.
     Unchanged {
         /// A serialized BinaryRow (with the arity prefix).
         partition: Vec<u8>,
         /// Names of its live files when it was read.
         files: BTreeSet<String>,
+        /// Names of its files of deletion vectors then.
+        index: BTreeSet<String>,
     },
     /// The partitions that the request has new files for (option `dynamic-partition-overwrite`).
     /// Without new files nothing is done.
@@ -89,9 +91,16 @@ pub(super) async fn overwrite(
             file: file.meta,
         }));
     }
-    if let Scope::Unchanged { files, .. } = scope {
+    if let Scope::Unchanged {
+        partition,
+        files,
+        index: vectors,
+    } = scope
+    {
         let names = change.entries.iter().map(|entry| &entry.file.file_name);
-        if names.clone().count() != files.len() || !names.into_iter().all(|it| files.contains(it)) {
+        let there: BTreeSet<&String> = names.clone().collect();
+        let is_same = names.count() == files.len() && there.iter().all(|it| files.contains(*it));
+        if !is_same || index.vectors_of(partition) != *vectors {
             return Err(Error::Conflict {
                 table: table.name().to_owned(),
                 message: "the partition changed since it was read: read it again".into(),

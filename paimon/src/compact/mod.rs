@@ -5,6 +5,7 @@
 
 mod append;
 mod changelog;
+mod expire;
 mod job;
 mod levels;
 mod lookup;
@@ -14,6 +15,8 @@ mod rewrite;
 mod task;
 mod vectors;
 
+pub(crate) use expire::check as check_expiry;
 pub(crate) use lookup::take_rows;
 pub(crate) use rewrite::{filter, retracts};
 pub use task::{CompactScope, CompactSettings, Compactor};
+pub(crate) use vectors::{BucketVectors, of_bucket};

@@ -29,6 +29,7 @@ use crate::{
 
 use super::{
     changelog::{ChangeRows, FullChangelog},
+    expire::{RecordExpiry, WithoutExpired},
     lookup::LookupMerge,
     options::CompactOptions,
     vectors::BucketVectors,
@@ -66,6 +67,7 @@ pub(crate) struct Rewriter {
     table: Table,
     layout: Arc<FileLayout>,
     function: Arc<dyn MergeFunction>,
+    expiry: Option<RecordExpiry>,
     style: Style,
     small_file_bytes: u64,
     target_file_bytes: u64,
@@ -100,10 +102,16 @@ impl Rewriter {
             Some(changelog) => Style::Full(changelog),
             None => LookupMerge::new(schema, options)?.map_or(Style::Plain, Style::Lookup),
         };
+        let expiry = RecordExpiry::of(schema)?;
+        let inner = crate::merge::function(schema)?;
         Ok(Self {
             style,
             layout: FileLayout::new(table)?,
-            function: crate::merge::function(schema)?,
+            function: match expiry.clone() {
+                Some(expiry) => Arc::new(WithoutExpired { inner, expiry }),
+                None => inner,
+            },
+            expiry,
             small_file_bytes: options.small_file_bytes,
             target_file_bytes: options.table.files.target_bytes,
             force_rewrite: options.table.compaction.force_rewrite_all_files,
@@ -115,6 +123,12 @@ impl Rewriter {
 
     pub(crate) fn key_types(&self) -> &[DataType] {
         &self.key_types
+    }
+
+    /// Whether a file holds rows that are to go because they are too old.
+    pub(crate) fn expires(&self, file: &DataFileMeta) -> bool {
+        let expiry = self.expiry.as_ref();
+        expiry.is_some_and(|expiry| expiry.is_due(file))
     }
 
     /// Compacts, with so much memory for the files that are read. On an error nothing is left behind.
@@ -221,7 +235,7 @@ impl Work<'_> {
         // With deletion vectors readers would take a delete above level 0 for a row.
         let is_new = self.deletes_above() && file.meta.level == 0;
         let drops = deletes && unit.drop_deletes && (at_top || is_new);
-        if self.rewriter.force_rewrite || drops {
+        if self.rewriter.force_rewrite || drops || self.rewriter.expires(&file.meta) {
             return self.rewrite(vec![alone(file.order, file.meta)]).await;
         }
         if file.meta.level == unit.output_level {
@@ -359,7 +373,13 @@ impl Work<'_> {
             let with_positions = self.deletes_above();
             let merge = SortedMerge::open_groups(opener, section, columns, keys, with_positions);
             let mut merge = merge.await?;
-            while let Some(groups) = merge.next_groups().await? {
+            while let Some(mut groups) = merge.next_groups().await? {
+                // With deletion vectors even an old row above must not stand beside a new one.
+                if let Some(expiry) = &rewriter.expiry
+                    && !with_positions
+                {
+                    groups = expiry.without(groups)?;
+                }
                 let function = function.as_ref();
                 let made = match &rewriter.style {
                     Style::Plain => continue,

@@ -308,12 +308,19 @@ impl Shared {
             }
         };
         let deleted = deleted_rows(index);
+        let expires = |file: &DataFileMeta| match &self.files {
+            Files::Keyed(rewriter) => rewriter.expires(file),
+            Files::Append(_) => false,
+        };
         let files: Vec<DataFileMeta> = runs
             .iter()
             .take(pick.runs)
             .flat_map(|run| run.files)
             .filter(|file| {
-                !file_by_file || force_rewrite || deleted.contains_key(file.file_name.as_str())
+                !file_by_file
+                    || force_rewrite
+                    || deleted.contains_key(file.file_name.as_str())
+                    || expires(file)
             })
             .cloned()
             .collect();

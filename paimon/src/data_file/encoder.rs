@@ -13,10 +13,7 @@ use arrow_schema::{DataType as ArrowType, Field, TimeUnit as ArrowTimeUnit};
 use bytes::Bytes;
 use parquet::{
     arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves},
-    basic::{
-        Compression, ConvertedType, LogicalType, Repetition, TimeUnit, Type as PhysicalType,
-        ZstdLevel,
-    },
+    basic::{Compression, ConvertedType, LogicalType, Repetition, TimeUnit, Type as PhysicalType},
     data_type::{Int96, Int96Type},
     file::{
         properties::{EnabledStatistics, WriterProperties},
@@ -63,7 +60,6 @@ pub(crate) struct FileShape {
     columns: Vec<DataField>,
     arrow: Arc<arrow_schema::Schema>,
     parquet: TypePtr,
-    compression: Compression,
     /// What option `parquet.enable.dictionary` says, if anything.
     dictionary: Option<bool>,
 }
@@ -103,18 +99,14 @@ impl FileShape {
             columns,
             arrow: Arc::new(arrow_schema::Schema::new(arrow)),
             parquet: Arc::new(parquet),
-            compression: compression(
-                option("file.compression"),
-                option("file.compression.zstd-level"),
-            )?,
             dictionary: option("parquet.enable.dictionary")
                 .map(|enable| enable.eq_ignore_ascii_case("true")),
         })
     }
 
-    fn properties(&self, sample: &[ArrayRef]) -> WriterProperties {
+    fn properties(&self, compression: Compression, sample: &[ArrayRef]) -> WriterProperties {
         let mut properties = WriterProperties::builder()
-            .set_compression(self.compression)
+            .set_compression(compression)
             .set_dictionary_enabled(false)
             .set_data_page_row_count_limit(PAGE_ROWS)
             .set_data_page_size_limit(PAGE_BYTES)
@@ -142,30 +134,6 @@ fn system_field(name: &str, id: i32, data_type: DataType) -> DataField {
         description: None,
         default_value: None,
     }
-}
-
-fn compression(name: Option<&str>, level: Option<&str>) -> Result<Compression> {
-    let name = name.unwrap_or("zstd").to_ascii_lowercase();
-    Ok(match name.as_str() {
-        "zstd" => {
-            let level = level.unwrap_or("1");
-            let number = level
-                .parse()
-                .ok()
-                .and_then(|level| ZstdLevel::try_new(level).ok());
-            Compression::ZSTD(number.ok_or_else(|| {
-                Error::Unsupported(format!("option file.compression.zstd-level = {level}"))
-            })?)
-        }
-        "lz4" => Compression::LZ4,
-        "snappy" => Compression::SNAPPY,
-        "none" | "uncompressed" => Compression::UNCOMPRESSED,
-        _ => {
-            return Err(Error::Unsupported(format!(
-                "option file.compression = {name}"
-            )));
-        }
-    })
 }
 
 /// Whether values repeat so often that a dictionary pays.
@@ -476,6 +444,7 @@ enum ColumnEncoder {
 /// Encodes one file; what is ready is taken with [`Encoder::take`].
 pub(crate) struct Encoder {
     shape: Arc<FileShape>,
+    compression: Compression,
     file: SerializedFileWriter<Sink>,
     factory: ArrowRowGroupWriterFactory,
     open: Option<Vec<ColumnEncoder>>,
@@ -490,12 +459,17 @@ impl std::fmt::Debug for Encoder {
 
 impl Encoder {
     /// `sample` is the first batch, which decides about dictionaries.
-    pub(crate) fn new(shape: Arc<FileShape>, sample: &[ArrayRef]) -> Result<Self> {
-        let properties = Arc::new(shape.properties(sample));
+    pub(crate) fn new(
+        shape: Arc<FileShape>,
+        compression: Compression,
+        sample: &[ArrayRef],
+    ) -> Result<Self> {
+        let properties = Arc::new(shape.properties(compression, sample));
         let file = SerializedFileWriter::new(Sink::default(), shape.parquet.clone(), properties)?;
         let factory = ArrowRowGroupWriterFactory::new(&file, shape.arrow.clone());
         Ok(Self {
             shape,
+            compression,
             file,
             factory,
             open: None,
@@ -601,7 +575,7 @@ impl Encoder {
 
     /// About how many bytes of memory the compressors of the open row group take.
     pub(crate) fn compressor_bytes(&self) -> usize {
-        if !matches!(self.shape.compression, Compression::ZSTD(_)) {
+        if !matches!(self.compression, Compression::ZSTD(_)) {
             return 0;
         }
         let has_pages = |column: &&ColumnEncoder| {

@@ -46,10 +46,19 @@ impl Period {
             let text = schema.options.get(name).map(|text| text.trim());
             text.unwrap_or(default).to_ascii_lowercase()
         };
-        if schema.options.contains_key("tag.creation-period-duration") {
-            return Err(Error::Unsupported(
-                "option tag.creation-period-duration: use tag.creation-period".into(),
-            ));
+        let name = "tag.creation-period-duration";
+        if let Some(length) = duration(schema, name)? {
+            let length = SignedDuration::try_from(length).unwrap_or(SignedDuration::MAX);
+            // Names of tags are of minutes.
+            return match length.as_secs() >= 60 {
+                true => Ok(Self {
+                    length,
+                    format: "%Y%m%d%H%M",
+                }),
+                false => Err(Error::Unsupported(format!(
+                    "option {name}: it must be at least a minute"
+                ))),
+            };
         }
         let period = option("tag.creation-period", "daily");
         let formatter = option("tag.period-formatter", "with_dashes");
@@ -82,8 +91,8 @@ impl Period {
     fn time(&self, name: &str) -> Option<DateTime> {
         let parsed = strtime::parse(self.format, name).ok()?;
         let date = parsed.to_date().ok()?;
-        let hour = parsed.hour().unwrap_or(0);
-        let time = date.at(hour, 0, 0, 0);
+        let (hour, minute) = (parsed.hour().unwrap_or(0), parsed.minute().unwrap_or(0));
+        let time = date.at(hour, minute, 0, 0);
         // What is read laxly is not one of ours.
         (self.name(time).ok()? == name).then_some(time)
     }
@@ -105,14 +114,18 @@ impl Period {
     }
 }
 
-impl AutoTagger {
-    /// What a table's options ask for; `None` without `tag.automatic-creation` (or with `batch`,
-    /// where the end of a job makes the tag).
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`] names an option that cannot be read.
-    pub async fn new(table: Table) -> Result<Option<Self>> {
-        let schema = table.schema().clone();
+/// What a table's options say.
+struct Wish {
+    period: Period,
+    watermark: bool,
+    zone: TimeZone,
+    delay: SignedDuration,
+    tags_max: Option<usize>,
+    complete: bool,
+}
+
+impl Wish {
+    fn of(schema: &Schema) -> Result<Option<Self>> {
         let option = |name: &str| schema.options.get(name).map(|text| text.trim());
         let watermark = match option("tag.automatic-creation") {
             None | Some("none" | "batch") => return Ok(None),
@@ -120,7 +133,8 @@ impl AutoTagger {
             Some("watermark") => true,
             Some(other) => {
                 return Err(Error::Unsupported(format!(
-                    "option tag.automatic-creation = {other}"
+                    "option tag.automatic-creation = {other}: set none, process-time, watermark or \
+                     batch"
                 )));
             }
         };
@@ -133,14 +147,49 @@ impl AutoTagger {
             Some(zone) => TimeZone::get(zone)
                 .map_err(|_| Error::Unsupported(format!("option {name} = {zone}")))?,
         };
-        let period = Period::of(&schema)?;
-        let delay = duration(&schema, "tag.creation-delay")?.unwrap_or(Duration::ZERO);
+        let period = Period::of(schema)?;
+        let delay = duration(schema, "tag.creation-delay")?.unwrap_or(Duration::ZERO);
         let delay = SignedDuration::try_from(delay).unwrap_or(SignedDuration::MAX);
         if delay >= period.length {
             return Err(Error::Unsupported(
                 "option tag.creation-delay: it must be shorter than the period".into(),
             ));
         }
+        Ok(Some(Self {
+            period,
+            watermark,
+            zone,
+            delay,
+            tags_max: number(schema, "tag.num-retained-max", 1)?
+                .and_then(|max| usize::try_from(max).ok()),
+            complete: flag(schema, "tag.automatic-completion", false)?,
+        }))
+    }
+}
+
+/// Refuses options that cannot be read, or contradict each other.
+pub(super) fn check(schema: &Schema) -> Result<()> {
+    Wish::of(schema).map(|_| ())
+}
+
+impl AutoTagger {
+    /// What a table's options ask for; `None` without `tag.automatic-creation` (or with `batch`,
+    /// where the end of a job makes the tag).
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] names an option that cannot be read.
+    pub async fn new(table: Table) -> Result<Option<Self>> {
+        let Some(wish) = Wish::of(table.schema())? else {
+            return Ok(None);
+        };
+        let Wish {
+            period,
+            watermark,
+            zone,
+            delay,
+            tags_max,
+            complete,
+        } = wish;
         let main = Lineage::main(&table);
         let names = main.tag_names().await?.into_iter();
         let last = names
@@ -158,9 +207,8 @@ impl AutoTagger {
             watermark,
             zone,
             delay,
-            tags_max: number(&schema, "tag.num-retained-max", 1)?
-                .and_then(|max| usize::try_from(max).ok()),
-            complete: flag(&schema, "tag.automatic-completion", false)?,
+            tags_max,
+            complete,
             next_tag,
             next_snapshot: next_snapshot.unwrap_or(1),
             table,
@@ -291,6 +339,25 @@ mod tests {
         }
         assert_eq!(names(&table).await, ["1970-01-12", "1970-01-14"]);
         history.needed(0).await;
+    }
+
+    #[test]
+    fn periods_of_any_length_are_named_by_the_minute() {
+        let period = |length: &str| {
+            let option = ("tag.creation-period-duration".to_owned(), length.to_owned());
+            Period::of(&Schema {
+                options: [option].into(),
+                ..Schema::empty()
+            })
+        };
+        let quarter = period("15 min").unwrap();
+        let time = jiff::civil::date(2024, 2, 29).at(5, 59, 0, 0);
+        let last = quarter.last_whole(time).unwrap();
+        let name = quarter.name(last).unwrap();
+        assert_eq!(name, "202402290530");
+        assert_eq!(quarter.time(&name), Some(last));
+        let error = period("1 s").unwrap_err().to_string();
+        assert!(error.contains("tag.creation-period-duration"), "{error}");
     }
 
     #[test]

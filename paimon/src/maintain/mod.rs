@@ -31,5 +31,14 @@ pub use self::{
     travel::SnapshotRef,
 };
 
+use crate::{error::Result, schema::Schema};
+
+/// Refuses options that cannot be read, or contradict each other.
+pub(crate) fn check_options(schema: &Schema) -> Result<()> {
+    Retention::of(schema)?;
+    PartitionExpiry::of(schema)?;
+    auto_tag::check(schema)
+}
+
 #[cfg(test)]
 mod tests;

@@ -60,7 +60,13 @@ impl Retention {
                 .unwrap_or(snapshots_max),
             changelog_age_max: changelog_age.unwrap_or(age),
             expire_limit: number(schema, "snapshot.expire.limit", 1)?.unwrap_or(50),
-            clean_empty_folders: flag(schema, "snapshot.clean-empty-directories", false)?,
+            clean_empty_folders: Reader(schema).switch(
+                &[
+                    "snapshot.clean-empty-directories",
+                    "snapshot.expire.clean-empty-directories",
+                ],
+                false,
+            )?,
             consumer_age_max: duration(schema, "consumer.expiration-time")?,
             consumer_changelog_only: flag(schema, "consumer.changelog-only", false)?,
             produces_changelog: schema

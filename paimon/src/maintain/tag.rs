@@ -194,7 +194,21 @@ impl Table {
     /// # Errors
     /// [`Error::Table`] when the name is taken, or the snapshot isn't there or expires meanwhile.
     pub async fn create_tag(&self, name: &str, request: &TagRequest) -> Result<Tag> {
-        self.tag_at(name, request, local_now()).await
+        let tag = self.tag_at(name, request, local_now()).await?;
+        if flag(self.schema(), "tag.create-success-file", false)? {
+            let now = jiff::Timestamp::now().as_millisecond();
+            let text = serde_json::json!({"creationTime": now, "modificationTime": now});
+            let bytes = text.to_string().into_bytes();
+            storage::put(self.store().as_ref(), &self.success_path(name), bytes).await?;
+        }
+        Ok(tag)
+    }
+
+    /// The file of option `tag.create-success-file`, for those who wait for a tag. Source:
+    /// `SuccessFileTagCallback`.
+    pub(super) fn success_path(&self, name: &str) -> Path {
+        let folder = self.path().clone().join("tag").join("tag-success-file");
+        folder.join(format!("{name}_SUCCESS"))
     }
 
     async fn tag_at(&self, name: &str, request: &TagRequest, now: civil::DateTime) -> Result<Tag> {
@@ -298,6 +312,9 @@ impl Table {
         let snapshots = main.ids(Record::Snapshot).await?;
         let shared = others.iter().any(|tag| tag.snapshot.id == id) || snapshots.contains(&id);
         storage::delete(self.store().as_ref(), &path).await?;
+        if flag(self.schema(), "tag.create-success-file", false)? {
+            storage::delete(self.store().as_ref(), &self.success_path(name)).await?;
+        }
         // Only of a tag below all snapshots it is known what else needs its files: the first
         // snapshot and the tags beside it. What stays otherwise is left to orphan cleaning.
         let Some(earliest) = snapshots.first().filter(|earliest| **earliest > id) else {

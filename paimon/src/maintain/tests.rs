@@ -102,6 +102,23 @@ async fn numbers_ages_limits_and_consumers_hold_snapshots() {
 }
 
 #[tokio::test]
+async fn who_waits_for_a_tag_finds_its_success_file() {
+    let options = [("tag.create-success-file", "true")];
+    let history = busy(Arc::new(InMemory::new()), &options).await;
+    let table = &history.table;
+    table.create_tag("t", &TagRequest::default()).await.unwrap();
+    let path = table.success_path("t");
+    assert!(path.as_ref().ends_with("tag/tag-success-file/t_SUCCESS"));
+    let store = table.store().as_ref();
+    let text = crate::storage::read(store, &path).await.unwrap();
+    let text: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    assert!(text["creationTime"].as_i64() > Some(0));
+    assert_eq!(table.tags().await.unwrap().len(), 1);
+    table.delete_tag("t").await.unwrap();
+    assert!(!crate::storage::exists(store, &path).await.unwrap());
+}
+
+#[tokio::test]
 async fn tags_and_branches_keep_their_files() {
     let history = busy(Arc::new(InMemory::new()), &[]).await;
     let table = &history.table;

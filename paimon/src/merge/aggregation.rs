@@ -6,8 +6,9 @@ use arrow_array::{Int8Array, Int64Array};
 
 use super::{
     Groups, MergeFunction,
-    aggregator::{Aggregator, LAST_NON_NULL_VALUE, LAST_VALUE, PRIMARY_KEY},
+    aggregator::Aggregator,
     fold::Op,
+    function::{LAST_NON_NULL_VALUE, LAST_VALUE, PRIMARY_KEY},
     options::Options,
     pick::is_retract,
 };

@@ -6,10 +6,17 @@ use std::ops::Range;
 
 use arrow_array::{ArrayRef, cast::AsArray, types};
 
+use roaring::RoaringBitmap;
+
 use super::{
+    bitmap::Union,
+    bitmap64::Bitmap64,
     choice::{self, FirstNonNull, FirstValue, LastNonNull, LastValue, PrimaryKey},
     collection::{Collection, Repeats},
     fold::{Choice, Fold, Op, run},
+    function::{Function, function},
+    key_time::KeyTimes,
+    nested::{NestedPartialUpdate, NestedUpdate},
     number::{DecimalProduct, DecimalSum, Number, Product, Sum},
     options::Options,
     text::ListAgg,
@@ -28,28 +35,6 @@ pub(super) struct Aggregator {
     function: Function,
     ignore_retract: bool,
 }
-
-#[derive(Debug)]
-enum Function {
-    PrimaryKey,
-    LastValue,
-    LastNonNull,
-    FirstValue,
-    FirstNonNull,
-    Max,
-    Min,
-    Sum,
-    Product,
-    BoolAnd,
-    BoolOr,
-    ListAgg { delimiter: String, distinct: bool },
-    Collect(Repeats),
-}
-
-/// Names of functions, and of those that are only in Java.
-pub(super) const PRIMARY_KEY: &str = "primary-key";
-pub(super) const LAST_VALUE: &str = "last_value";
-pub(super) const LAST_NON_NULL_VALUE: &str = "last_non_null_value";
 
 impl Aggregator {
     /// A column's function by its name.
@@ -143,6 +128,11 @@ impl Aggregator {
                 let one_way = *repeats != Repeats::Last && !self.ignore_retract;
                 go.run(Collection::new(array, *repeats, one_way)?)
             }
+            Function::MergeMapWithKeyTime { time } => go.run(KeyTimes::new(array, *time)?),
+            Function::NestedUpdate(rule) => go.run(NestedUpdate::new(array, rule)?),
+            Function::NestedPartialUpdate(rule) => go.run(NestedPartialUpdate::new(array, rule)?),
+            Function::Bitmap32 => go.run(Union::<RoaringBitmap>::new(array.as_binary())),
+            Function::Bitmap64 => go.run(Union::<Bitmap64>::new(array.as_binary())),
         }
     }
 
@@ -231,73 +221,6 @@ impl Run<'_> {
     fn run(&self, fold: impl Fold) -> Result<ArrayRef> {
         run(fold, self.array, self.groups, self.ops)
     }
-}
-
-fn function(options: Options<'_>, field: &DataField, name: &str) -> Result<Function> {
-    let refuse = |needs: &str| {
-        Err(Error::Unsupported(format!(
-            "aggregate function {name} of column {} {}: it needs {needs}",
-            field.name, field.data_type
-        )))
-    };
-    let is_number = matches!(
-        field.data_type,
-        DataType::TinyInt
-            | DataType::SmallInt
-            | DataType::Int
-            | DataType::BigInt
-            | DataType::Float
-            | DataType::Double
-            | DataType::Decimal(..)
-    );
-    let is_truth = field.data_type == DataType::Boolean;
-    let is_compared = !matches!(
-        field.data_type,
-        DataType::Array(_) | DataType::Map(..) | DataType::Multiset(_) | DataType::Row(_)
-    );
-    Ok(match name {
-        PRIMARY_KEY => Function::PrimaryKey,
-        LAST_VALUE => Function::LastValue,
-        LAST_NON_NULL_VALUE => Function::LastNonNull,
-        "first_value" => Function::FirstValue,
-        "first_non_null_value" | "first_not_null_value" => Function::FirstNonNull,
-        "max" if is_compared => Function::Max,
-        "min" if is_compared => Function::Min,
-        "max" | "min" => return refuse("a type whose values have an order"),
-        "sum" if is_number => Function::Sum,
-        "product" if is_number => Function::Product,
-        "sum" | "product" => return refuse("a number"),
-        "bool_and" if is_truth => Function::BoolAnd,
-        "bool_or" if is_truth => Function::BoolOr,
-        "bool_and" | "bool_or" => return refuse("a BOOLEAN"),
-        "listagg" if field.data_type == DataType::String => Function::ListAgg {
-            delimiter: options
-                .of_column(&field.name, "list-agg-delimiter")
-                .unwrap_or(",")
-                .to_owned(),
-            distinct: options.truth_of_column(&field.name, "distinct")?,
-        },
-        "listagg" => return refuse("a STRING"),
-        "collect" if matches!(field.data_type, DataType::Array(_)) => {
-            let distinct = options.truth_of_column(&field.name, "distinct")?;
-            Function::Collect(if distinct {
-                Repeats::First
-            } else {
-                Repeats::Stay
-            })
-        }
-        "collect" => return refuse("an ARRAY"),
-        "merge_map" if matches!(field.data_type, DataType::Map(..)) => {
-            Function::Collect(Repeats::Last)
-        }
-        "merge_map" => return refuse("a MAP"),
-        _ => {
-            return Err(Error::Unsupported(format!(
-                "aggregate function {name} of column {}: there is no such function here",
-                field.name
-            )));
-        }
-    })
 }
 
 /// The error of a function that cannot take values back.

@@ -42,9 +42,70 @@ pub(super) struct Collection<'a> {
     is_null: bool,
     /// Places of the elements that stand.
     standing: Vec<u32>,
+    gathered: Gathered,
+}
+
+/// Collections whose elements are those of an array's rows: places are kept, and gathered at the end.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
     valid: Vec<bool>,
     ends: Vec<i32>,
     picked: Vec<u32>,
+}
+
+impl Gathered {
+    /// The next collection; `None`: NULL.
+    pub(super) fn push(&mut self, places: Option<&[u32]>) {
+        self.valid.push(places.is_some());
+        self.picked.extend(places.unwrap_or_default());
+        // Too many of them are found at the end.
+        self.ends
+            .push(i32::try_from(self.picked.len()).unwrap_or(-1));
+    }
+
+    /// All of them, of elements of `array`.
+    pub(super) fn finish(self, array: &ArrayRef) -> Result<ArrayRef> {
+        let (offsets, nulls) = lists(self.ends, self.valid)?;
+        let places = UInt32Array::from(self.picked);
+        Ok(match array.data_type() {
+            ArrowType::Map(field, ordered) => {
+                let entries = take(array.as_map().entries(), &places, None)?;
+                let entries = entries.as_struct().clone();
+                let map = MapArray::try_new(field.clone(), offsets, entries, nulls, *ordered)?;
+                Arc::new(map)
+            }
+            ArrowType::List(field) => {
+                let values = take(array.as_list::<i32>().values(), &places, None)?;
+                Arc::new(ListArray::try_new(field.clone(), offsets, values, nulls)?)
+            }
+            other => return Err(Error::Internal(format!("a collection of {other}"))),
+        })
+    }
+}
+
+/// Offsets and validity of collections that end there; an end below 0 did not fit.
+pub(super) fn lists(
+    mut ends: Vec<i32>,
+    valid: Vec<bool>,
+) -> Result<(OffsetBuffer<i32>, Option<NullBuffer>)> {
+    if ends.last().is_some_and(|end| *end < 0) {
+        return Err(Error::Unsupported(
+            "more than 2³¹ elements at a time".into(),
+        ));
+    }
+    ends.insert(0, 0);
+    let nulls = Some(NullBuffer::from(valid)).filter(|nulls| nulls.null_count() > 0);
+    Ok((OffsetBuffer::new(ends.into()), nulls))
+}
+
+/// Places of the elements of a row of lists or maps with these offsets.
+pub(super) fn places(array: &dyn Array, offsets: &[i32], row: usize) -> Option<Range<u32>> {
+    if array.is_null(row) {
+        return None;
+    }
+    let start = *offsets.get(row)?;
+    let end = *offsets.get(row + 1)?;
+    Some(u32::try_from(start).ok()?..u32::try_from(end).ok()?)
 }
 
 impl<'a> Collection<'a> {
@@ -69,20 +130,13 @@ impl<'a> Collection<'a> {
             one_way,
             is_null: true,
             standing: Vec::new(),
-            valid: Vec::new(),
-            ends: vec![0],
-            picked: Vec::new(),
+            gathered: Gathered::default(),
         })
     }
 
     /// Places of a row's elements; `None`: NULL.
     fn at(&self, row: usize) -> Option<Range<u32>> {
-        if self.array.is_null(row) {
-            return None;
-        }
-        let start = *self.offsets.get(row)?;
-        let end = *self.offsets.get(row + 1)?;
-        Some(u32::try_from(start).ok()?..u32::try_from(end).ok()?)
+        places(self.array, self.offsets, row)
     }
 
     /// What stands, of elements in the order in which they came.
@@ -176,34 +230,11 @@ impl Fold for Collection<'_> {
     }
 
     fn end(&mut self) {
-        self.valid.push(!self.is_null);
-        self.picked.extend(&self.standing);
-        // Too many of them are found at the end.
-        self.ends
-            .push(i32::try_from(self.picked.len()).unwrap_or(-1));
+        let standing = (!self.is_null).then_some(self.standing.as_slice());
+        self.gathered.push(standing);
     }
 
     fn finish(self) -> Result<ArrayRef> {
-        if self.ends.last().is_none_or(|end| *end < 0) {
-            return Err(Error::Unsupported(
-                "more than 2³¹ elements at a time".into(),
-            ));
-        }
-        let offsets = OffsetBuffer::new(self.ends.into());
-        let nulls = Some(NullBuffer::from(self.valid)).filter(|nulls| nulls.null_count() > 0);
-        let places = UInt32Array::from(self.picked);
-        Ok(match self.array.data_type() {
-            ArrowType::Map(field, ordered) => {
-                let entries = take(self.array.as_map().entries(), &places, None)?;
-                let entries = entries.as_struct().clone();
-                let map = MapArray::try_new(field.clone(), offsets, entries, nulls, *ordered)?;
-                Arc::new(map)
-            }
-            ArrowType::List(field) => {
-                let values = take(self.array.as_list::<i32>().values(), &places, None)?;
-                Arc::new(ListArray::try_new(field.clone(), offsets, values, nulls)?)
-            }
-            other => return Err(Error::Internal(format!("a collection of {other}"))),
-        })
+        self.gathered.finish(self.array)
     }
 }

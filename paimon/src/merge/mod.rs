@@ -17,9 +17,14 @@ use crate::{
 
 mod aggregation;
 mod aggregator;
+mod bitmap;
+mod bitmap64;
 mod choice;
 mod collection;
 mod fold;
+mod function;
+mod key_time;
+mod nested;
 mod number;
 mod options;
 pub(crate) mod order;

@@ -12,8 +12,9 @@ use arrow_row::{RowConverter, Rows};
 
 use super::{
     Groups, MergeFunction,
-    aggregator::{Aggregator, LAST_NON_NULL_VALUE, PRIMARY_KEY},
+    aggregator::Aggregator,
     fold::Op,
+    function::{LAST_NON_NULL_VALUE, PRIMARY_KEY},
     options::{Options, names},
     order::{converter, rows_of},
     pick::is_retract,

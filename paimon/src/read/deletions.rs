@@ -32,7 +32,7 @@ pub struct DeletionFile {
 
 impl Table {
     /// Fills in where the vectors of the splits' files stand.
-    pub(super) async fn find_deletions(&self, manifest: &str, splits: &mut [Split]) -> Result<()> {
+    pub(crate) async fn find_deletions(&self, manifest: &str, splits: &mut [Split]) -> Result<()> {
         if splits.is_empty() {
             return Ok(());
         }

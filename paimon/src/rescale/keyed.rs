@@ -18,11 +18,12 @@ use crate::{
     append::give_memory_back,
     bucket::BucketAssigner,
     commit::LiveFile,
-    compact::{filter, retracts},
+    compact::{BucketVectors, filter, of_bucket, retracts},
     data_file::{FileLayout, FilePurpose, KeyValueBatch, RollingWriter},
     data_file_meta::{CommitMessage, DataFileMeta},
     data_type::{DataField, DataType},
     error::{Error, Result},
+    index_manifest::IndexManifestEntry,
     merge::MergeFunction,
     read::{FileOpener, Section, SortedMerge, sections},
     table::Table,
@@ -37,6 +38,8 @@ const OPEN_BYTES_MAX: usize = 256 << 20;
 pub(super) struct KeyedRescale {
     table: Table,
     partition: Vec<u8>,
+    /// Files of deletion vectors.
+    index: Vec<IndexManifestEntry>,
     layout: Arc<FileLayout>,
     function: Arc<dyn MergeFunction>,
     keys: Vec<DataField>,
@@ -78,7 +81,11 @@ fn divisor(a: i32, b: i32) -> i32 {
 }
 
 impl KeyedRescale {
-    pub(super) fn new(table: &Table, partition: &[u8]) -> Result<Self> {
+    pub(super) fn new(
+        table: &Table,
+        partition: &[u8],
+        index: &[IndexManifestEntry],
+    ) -> Result<Self> {
         let schema = table.schema();
         let options = TableOptions::of(schema)?;
         let keys: Vec<DataField> = schema
@@ -101,6 +108,7 @@ impl KeyedRescale {
             raise: 0,
             target_file_bytes: options.files.target_bytes,
             partition: partition.to_vec(),
+            index: index.to_vec(),
             table: table.clone(),
         })
     }
@@ -182,8 +190,11 @@ impl KeyedRescale {
     ) -> Result<()> {
         let mut sources = Vec::new();
         for (bucket, files) in olds {
+            let index = of_bucket(&self.index, &self.partition, bucket);
+            let vectors = BucketVectors::read(&self.table, &index).await?;
             sources.push(Source {
-                opener: FileOpener::new(self.table.clone(), self.partition.clone(), bucket),
+                opener: FileOpener::new(self.table.clone(), self.partition.clone(), bucket)
+                    .without_rows(vectors.before()),
                 sections: sections(&self.key_types, &files)?,
                 merge: None,
                 open: None,

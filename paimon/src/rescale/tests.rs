@@ -204,11 +204,10 @@ async fn a_partition_that_changed_meanwhile_is_not_replaced() {
     let fixture = made(&["id"], &[], &[("bucket", "1")]).await;
     let table = &fixture.table;
     write(table, &ids(0..10, 1), 0).await.unwrap();
-    let read = files(table).await;
+    let partition = files(table).await[0].partition.clone();
+    let read = Content::of(table, &partition).await.unwrap();
     write(table, &ids(10..20, 1), 0).await.unwrap();
-    let messages = super::write(table, &read[0].partition, &read)
-        .await
-        .unwrap();
+    let messages = super::write(table, &partition, &read).await.unwrap();
     let names = |files: &[LiveFile]| -> BTreeSet<String> {
         files.iter().map(|it| it.meta.file_name.clone()).collect()
     };
@@ -221,23 +220,82 @@ async fn a_partition_that_changed_meanwhile_is_not_replaced() {
         expect: None,
     };
     let mut scope = Scope::Unchanged {
-        partition: read[0].partition.clone(),
-        files: names(&read),
+        partition: partition.clone(),
+        files: names(&read.files),
+        index: BTreeSet::new(),
     };
     let late = table.overwrite(&request, &scope).await.unwrap_err();
     assert!(matches!(late, Error::Conflict { .. }), "{late}");
     assert_eq!(rows(table).await.len(), 20);
     discard(table, &request.messages).await.unwrap();
-    let read = files(table).await;
-    let partition = read[0].partition.clone();
+    let read = Content::of(table, &partition).await.unwrap();
     request.messages = super::write(table, &partition, &read).await.unwrap();
     scope = Scope::Unchanged {
         partition,
-        files: names(&read),
+        files: names(&read.files),
+        index: BTreeSet::new(),
     };
     table.overwrite(&request, &scope).await.unwrap();
     assert_eq!(rows(table).await.len(), 20);
     assert_eq!(files(table).await.len(), 1);
+}
+
+#[tokio::test]
+async fn rows_that_vectors_delete_do_not_come_back() {
+    for bits in ["false", "true"] {
+        let options = [
+            ("bucket", "2"),
+            ("deletion-vectors.enabled", "true"),
+            ("deletion-vectors.bitmap64", bits),
+        ];
+        let fixture = made(&["id"], &[], &options).await;
+        let mut table = fixture.table.clone();
+        let compact = async |scope| {
+            let settings = CompactSettings::default();
+            let mut compactor = Compactor::new(table.clone(), settings).unwrap();
+            let messages = compactor.run(scope, |_| true).await.unwrap();
+            let newest = table.latest_snapshot().await.unwrap().unwrap().id;
+            commit(&table, newest + 1, messages).await.unwrap();
+        };
+        // Large enough to be left alone by the next compaction.
+        write(&table, &ids(0..20_000, 1), 0).await.unwrap();
+        compact(CompactScope::Full).await;
+        write(&table, &ids(20..40, 2), 0).await.unwrap();
+        write(&table, &ids(60..70, 0), 3).await.unwrap();
+        compact(CompactScope::Due).await;
+        let newest = table.latest_snapshot().await.unwrap().unwrap();
+        let index = table.index_files(&newest).await.unwrap();
+        assert!(!index.is_empty());
+        // Not yet compacted: nobody sees it.
+        write(&table, &ids(19_990..20_010, 3), 0).await.unwrap();
+        let mut expected = [ids(0..20, 1), ids(20..40, 2), ids(40..60, 1)].concat();
+        expected.extend([ids(70..19_990, 1), ids(19_990..20_010, 3)].concat());
+        for buckets in [3, 1, 2] {
+            table.rescale(buckets, None).await.unwrap();
+            table = table.reload().await.unwrap();
+            assert_eq!(rows(&table).await, expected, "{buckets} {bits}");
+            let newest = table.latest_snapshot().await.unwrap().unwrap();
+            assert!(table.index_files(&newest).await.unwrap().is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn deletes_that_came_meanwhile_are_not_overwritten() {
+    let options = [("bucket", "1"), ("deletion-vectors.enabled", "true")];
+    let fixture = made(&["id"], &[], &options).await;
+    let table = &fixture.table;
+    write(table, &ids(0..10, 1), 0).await.unwrap();
+    let partition = files(table).await[0].partition.clone();
+    let read = Content::of(table, &partition).await.unwrap();
+    let scope = Scope::Unchanged {
+        partition,
+        files: read.files.into_iter().map(|it| it.meta.file_name).collect(),
+        index: BTreeSet::from(["index-of-another".to_owned()]),
+    };
+    let request = CommitRequest::new("r", 1, Vec::new());
+    let late = table.overwrite(&request, &scope).await.unwrap_err();
+    assert!(matches!(late, Error::Conflict { .. }), "{late}");
 }
 
 #[tokio::test]
@@ -266,11 +324,6 @@ async fn tables_that_cannot_be_rescaled_say_so() {
         (vec![], vec![("bucket", "-1")], "no buckets"),
         (vec!["id"], vec![("bucket", "-1")], "dynamic"),
         (vec!["id"], vec![("bucket", "-2")], "wait"),
-        (
-            vec!["id"],
-            vec![("deletion-vectors.enabled", "true")],
-            "vectors",
-        ),
     ] {
         let fixture = made(&primary, &[], &options).await;
         let error = fixture.table.rescale(2, None).await.unwrap_err();

@@ -12,23 +12,36 @@ mod value;
 pub(crate) use kept::check_kept;
 pub use typed::{
     ChangelogOptions, ChangelogProducer, CommitOptions, CompactionOptions, DeletionVectorOptions,
-    DynamicBucketOptions, FileOptions, ManifestOptions, MergeEngine, MergeOptions,
-    PartitionExpiration, RetentionOptions, TableOptions, TagCreation, TagOptions,
+    DynamicBucketOptions, FileOptions, ManifestOptions, MergeEngine, MergeOptions, TableOptions,
 };
 pub(crate) use value::{Reader, memory_size};
 
 use crate::{
+    compact,
+    data_file::FileStyles,
     data_type::DataType,
+    default_value,
     error::{Error, Result},
+    maintain,
     schema::Schema,
-    stats::StatsPlan,
     table::Table,
 };
 
 /// Options with the values that are fine, and why others are not.
-const FINE: [(&str, &[&str], &str); 13] = [
+const FINE: [(&str, &[&str], &str); 16] = [
     ("file.format", &["parquet"], "data files are Parquet"),
+    (
+        "changelog-file.format",
+        &["parquet"],
+        "changelog files are Parquet",
+    ),
     ("manifest.format", &["avro"], "manifests are Avro"),
+    (
+        "manifest.compression",
+        &["zstd", "zstandard", "null", "deflate"],
+        CODEC,
+    ),
+    ("metadata.iceberg.storage", &["disabled"], ICEBERG),
     ("bucket-function.type", &["default"], BUCKETS),
     ("data-file.external-paths.strategy", &["none"], ELSEWHERE),
     ("row-tracking.enabled", &["false"], NOT_YET),
@@ -43,9 +56,8 @@ const FINE: [(&str, &[&str], &str); 13] = [
 ];
 
 /// Options that must not be set at all.
-const REFUSED: [(&str, &str); 17] = [
+const REFUSED: [(&str, &str); 16] = [
     ("file.format.per.level", "data files are Parquet"),
-    ("file.compression.per.level", NOT_YET),
     ("data-file.path-directory", ELSEWHERE),
     ("data-file.external-paths", ELSEWHERE),
     ("path", ELSEWHERE),
@@ -63,9 +75,18 @@ const REFUSED: [(&str, &str); 17] = [
     ("pk-full-text.index.columns", INDEX),
 ];
 
+/// What may follow `fields.<column>.` and is refused, but for the values that are fine.
+const REFUSED_OF_COLUMNS: [(&str, &[&str], &str); 2] = [
+    (".default-value", &[], DEFAULTS),
+    (".map.storage-layout", &["default"], NOT_YET),
+];
+
 const BUCKETS: &str = "rows are placed by the default function";
 const ELSEWHERE: &str = "data files stand in the table's own folder";
-const DEFAULTS: &str = "NULL is written as NULL, not as another value";
+const CODEC: &str = "manifests of that codec are not read";
+const DEFAULTS: &str = "NULL is written as NULL: give the column itself a default value";
+const ICEBERG: &str =
+    "metadata for Iceberg is not written, so that its readers would not see new rows";
 const NOT_YET: &str = "not written yet";
 const SEQUENCE: &str = "rows are ordered by when they were written";
 const TYPE: &str = "columns of that type are not written";
@@ -98,10 +119,12 @@ impl Treatment {
         if catalogue::KEPT.contains(&name) || catalogue::PREFIXES.iter().any(prefixed) {
             return Some(Self::Kept);
         }
-        let (_, suffix) = name.strip_prefix("fields.")?.rsplit_once('.')?;
-        if suffix == "default-value" {
-            return Some(Self::Refused(DEFAULTS));
+        let of_column = name.strip_prefix("fields.")?;
+        let mut refused = REFUSED_OF_COLUMNS.iter();
+        if let Some((_, _, why)) = refused.find(|(suffix, _, _)| of_column.ends_with(suffix)) {
+            return Some(Self::Refused(why));
         }
+        let (_, suffix) = of_column.rsplit_once('.')?;
         let mut suffixes = catalogue::FIELD_SUFFIXES.iter();
         suffixes
             .find(|(known, _)| *known == suffix)
@@ -185,17 +208,15 @@ impl Schema {
             }
         }
         for (name, value) in &self.options {
-            if name.starts_with("fields.") && name.ends_with(".default-value") {
-                found.push(format!("option {name} = {value}: {DEFAULTS}"));
+            for (suffix, fine, why) in REFUSED_OF_COLUMNS {
+                let is_fine = fine
+                    .iter()
+                    .any(|fine| value.trim().eq_ignore_ascii_case(fine));
+                if name.starts_with("fields.") && name.ends_with(suffix) && !is_fine {
+                    found.push(format!("option {name} = {value}: {why}"));
+                }
             }
         }
-        found.extend(self.fields.iter().filter_map(|field| {
-            let value = field.default_value.as_ref()?;
-            Some(format!(
-                "column {} with DEFAULT {value}: {DEFAULTS}",
-                field.name
-            ))
-        }));
         let fine_times = self
             .fields
             .iter()
@@ -209,13 +230,22 @@ impl Schema {
         found.extend(self.vectors_without_use());
         let unreadable = [
             TableOptions::of(self).err(),
-            StatsPlan::new(self).err(),
+            FileStyles::new(self).err(),
             crate::merge::check(self).err(),
+            compact::check_expiry(self).err(),
+            default_value::check(self).err(),
+            maintain::check_options(self).err(),
         ];
-        found.extend(unreadable.into_iter().flatten().map(|error| match error {
-            Error::Unsupported(text) => text,
-            error => error.to_string(),
-        }));
+        for error in unreadable.into_iter().flatten() {
+            let text = match error {
+                Error::Unsupported(text) => text,
+                error => error.to_string(),
+            };
+            // Several look at the same option.
+            if !found.contains(&text) {
+                found.push(text);
+            }
+        }
         found
     }
 
@@ -343,6 +373,13 @@ mod tests {
             ("fields.v.default-value", "7"),
             ("target-file-size", "much"),
             ("num-levels", "1"),
+            ("changelog-file.format", "avro"),
+            ("manifest.compression", "snappy"),
+            ("metadata.stats-mode", "all"),
+            ("fields.v.map.storage-layout", "shared-shredding"),
+            ("tag.automatic-creation", "sometimes"),
+            ("partition.expiration-time", "soon"),
+            ("snapshot.time-retained", "long"),
         ] {
             let found = found(name, value);
             assert_eq!(found.len(), 1, "{name}");
@@ -403,6 +440,46 @@ mod tests {
         ));
     }
 
+    /// Rust sources below a folder, but for the list of names itself.
+    fn sources(folder: &std::path::Path, into: &mut String) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let is_source = path.extension().is_some_and(|it| it == "rs");
+            if path.is_dir() {
+                sources(&path, into);
+            } else if is_source && !path.ends_with("catalogue.rs") && !path.ends_with("tests.rs") {
+                into.push_str(&std::fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn options_that_are_honoured_are_read_somewhere() {
+        let mut text = String::new();
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+        sources(std::path::Path::new(folder), &mut text);
+        let is_read = |name: &str| text.contains(&format!("\"{name}\""));
+        let unread: Vec<&str> = catalogue::HONOURED
+            .into_iter()
+            .filter(|name| !is_read(name))
+            .collect();
+        assert_eq!(unread, Vec::<&str>::new());
+    }
+
+    #[test]
+    fn every_name_is_in_one_list() {
+        let fine = FINE.iter().map(|(name, _, _)| *name);
+        let refused = REFUSED.iter().map(|(name, _)| *name);
+        let names = fine.chain(refused);
+        let mut names: Vec<&str> = names
+            .chain(catalogue::HONOURED)
+            .chain(catalogue::KEPT)
+            .collect();
+        names.sort_unstable();
+        let twice = names.windows(2).filter(|pair| pair[0] == pair[1]);
+        assert_eq!(twice.count(), 0);
+    }
+
     #[test]
     fn what_is_not_set_is_as_in_java() {
         let mut schema = Schema::empty();
@@ -410,14 +487,12 @@ mod tests {
         assert_eq!(options.compaction.stop_trigger, 8);
         assert_eq!(options.compaction.levels, 6);
         assert_eq!(options.files.target_bytes, 256 << 20);
-        assert!(!options.retention.changelog_decoupled());
         schema.primary_keys = vec!["k".into()];
         for (name, value) in [
             ("num-sorted-run.compaction-trigger", "9"),
             ("num-sorted-run.stop-trigger", "4"),
             ("partial-update.ignore-delete", "TRUE"),
             ("merge-engine", "PARTIAL_UPDATE"),
-            ("changelog.time-retained", "2 h"),
             ("sequence.field", "a, b"),
         ] {
             schema.options.insert(name.into(), value.into());
@@ -429,6 +504,5 @@ mod tests {
         assert_eq!(options.merge.engine, MergeEngine::PartialUpdate);
         assert_eq!(options.merge.sequence_fields, ["a", "b"]);
         assert!(options.merge.ignore_delete);
-        assert!(options.retention.changelog_decoupled());
     }
 }

@@ -5,10 +5,7 @@
 use std::time::Duration;
 
 use super::value::Reader;
-use crate::{
-    error::{Error, Result},
-    schema::Schema,
-};
+use crate::{error::Result, schema::Schema};
 
 /// What becomes of rows with one key: option `merge-engine`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,19 +31,6 @@ pub enum ChangelogProducer {
     Lookup,
     /// Full compactions, by comparing with what was there.
     FullCompaction,
-}
-
-/// What makes tags by itself: option `tag.automatic-creation`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TagCreation {
-    /// Nothing.
-    None,
-    /// The clock of the writer.
-    ProcessTime,
-    /// The watermark of the snapshots.
-    Watermark,
-    /// The end of a batch job.
-    Batch,
 }
 
 /// What of rows decides about rows with one key.
@@ -94,8 +78,6 @@ pub struct ChangelogOptions {
     pub lookup_gentle: bool,
     /// `lookup-compact.max-interval`: twice the compaction trigger unless set.
     pub lookup_gentle_interval: u32,
-    /// `changelog-file.compression`: as data files unless set.
-    pub compression: Option<String>,
 }
 
 /// When compactions run and how far they go.
@@ -143,21 +125,15 @@ impl CompactionOptions {
     }
 }
 
-/// Sizes and codecs of data files and of what is held in memory before.
+/// Sizes of data files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileOptions {
     /// `target-file-size`, bytes; 128 MB of tables with, 256 MB of those without a primary key.
     pub target_bytes: u64,
-    /// `target-file-row-num`.
+    /// `target-file-row-num`: rows of a file of a writer; compactions look at bytes only.
     pub target_rows: u64,
-    /// `file.compression`.
-    pub compression: String,
-    /// `file.compression.zstd-level`.
-    pub zstd_level: i32,
-    /// `file.block-size`, bytes: of a Parquet row group.
+    /// `file.block-size`, bytes: of a Parquet row group, where it is less than this crate's own.
     pub block_bytes: Option<u64>,
-    /// `write-buffer-size`, bytes.
-    pub write_buffer_bytes: u64,
 }
 
 /// Deletion vectors.
@@ -185,8 +161,6 @@ pub struct DynamicBucketOptions {
 /// When manifests are merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestOptions {
-    /// `manifest.compression`.
-    pub compression: String,
     /// `manifest.target-file-size`, bytes.
     pub target_bytes: u64,
     /// `manifest.full-compaction-threshold-size`, bytes.
@@ -195,94 +169,23 @@ pub struct ManifestOptions {
     pub merge_min_count: usize,
 }
 
-/// How commits retry.
+/// How commits retry; what is not set is this crate's to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommitOptions {
     /// `commit.max-retries`.
-    pub retries_max: u32,
+    pub retries_max: Option<u32>,
     /// `commit.min-retry-wait`.
-    pub retry_wait_min: Duration,
+    pub retry_wait_min: Option<Duration>,
     /// `commit.max-retry-wait`.
-    pub retry_wait_max: Duration,
+    pub retry_wait_max: Option<Duration>,
     /// `commit.timeout`; none without a limit.
     pub timeout: Option<Duration>,
-    /// `commit.force-create-snapshot`: also a commit without files makes a snapshot.
-    pub force_create_snapshot: bool,
 }
 
-/// How long snapshots and changelogs are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RetentionOptions {
-    /// `snapshot.num-retained.min`.
-    pub snapshots_min: u32,
-    /// `snapshot.num-retained.max`.
-    pub snapshots_max: u32,
-    /// `snapshot.time-retained`.
-    pub snapshot_time: Duration,
-    /// `snapshot.expire.limit`: snapshots that one expiry deletes at most.
-    pub expire_limit: u32,
-    /// `snapshot.clean-empty-directories`.
-    pub clean_empty_directories: bool,
-    /// `changelog.num-retained.min`; as of snapshots unless set.
-    pub changelogs_min: u32,
-    /// `changelog.num-retained.max`; as of snapshots unless set.
-    pub changelogs_max: u32,
-    /// `changelog.time-retained`; as of snapshots unless set.
-    pub changelog_time: Duration,
-    /// `consumer.expiration-time`.
-    pub consumer_time: Option<Duration>,
-}
-
-impl RetentionOptions {
-    /// Changelogs outlive their snapshots.
-    pub fn changelog_decoupled(&self) -> bool {
-        self.changelogs_max > self.snapshots_max
-            || self.changelog_time > self.snapshot_time
-            || self.changelogs_min > self.snapshots_min
-    }
-}
-
-/// Tags that are made and deleted by themselves.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TagOptions {
-    /// `tag.automatic-creation`.
-    pub creation: TagCreation,
-    /// `tag.creation-period` or `tag.creation-period-duration`.
-    pub period: Duration,
-    /// `tag.creation-delay`.
-    pub delay: Duration,
-    /// `tag.period-formatter`, in lower case: `with_dashes` and its like.
-    pub formatter: String,
-    /// `tag.num-retained-max`: of the automatic ones.
-    pub automatic_max: Option<u32>,
-    /// `tag.default-time-retained`.
-    pub time_retained: Option<Duration>,
-    /// `tag.time-expire-enabled`.
-    pub time_expire: bool,
-    /// `tag.automatic-completion`: missing tags are made later.
-    pub completion: bool,
-}
-
-/// When partitions expire.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PartitionExpiration {
-    /// `partition.expiration-time`; none: never.
-    pub time: Option<Duration>,
-    /// `partition.expiration-check-interval`.
-    pub check_interval: Duration,
-    /// `partition.expiration-max-num`.
-    pub max_num: usize,
-    /// `partition.expiration-batch-size`; as `max_num` unless set.
-    pub batch_size: usize,
-    /// `partition.expiration-strategy`: `values-time` or `update-time`.
-    pub strategy: String,
-    /// `partition.timestamp-formatter`.
-    pub timestamp_formatter: Option<String>,
-    /// `partition.timestamp-pattern`.
-    pub timestamp_pattern: Option<String>,
-}
-
-/// All options that decide what this crate does, with the format's defaults for those not set.
+/// All options that decide what this crate does to rows and files, with the format's defaults for those not set.
+///
+/// Those that say how much of its past a table keeps are read by [`Retention`](crate::Retention),
+/// [`AutoTagger`](crate::AutoTagger) and [`PartitionExpiry`](crate::PartitionExpiry).
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableOptions {
     /// Merging of rows with one key.
@@ -301,12 +204,6 @@ pub struct TableOptions {
     pub manifests: ManifestOptions,
     /// Commits.
     pub commit: CommitOptions,
-    /// Snapshots and changelogs.
-    pub retention: RetentionOptions,
-    /// Tags.
-    pub tags: TagOptions,
-    /// Partitions.
-    pub partition_expiration: PartitionExpiration,
 }
 
 impl TableOptions {
@@ -330,6 +227,7 @@ impl TableOptions {
     /// [`Error::Unsupported`] with the name, the value and what is expected instead.
     pub fn of(schema: &Schema) -> Result<Self> {
         let reader = Reader(schema);
+        kept(&reader)?;
         let compaction = compaction(&reader)?;
         Ok(Self {
             merge: merge(&reader)?,
@@ -352,7 +250,6 @@ impl TableOptions {
                     .filter(|most| *most > 0),
             },
             manifests: ManifestOptions {
-                compression: reader.text("manifest.compression").unwrap_or_else(zstd),
                 target_bytes: reader
                     .bytes("manifest.target-file-size")?
                     .unwrap_or(8 << 20),
@@ -362,26 +259,24 @@ impl TableOptions {
                 merge_min_count: reader.count("manifest.merge-min-count", 1)?.unwrap_or(30),
             },
             commit: CommitOptions {
-                retries_max: reader.count("commit.max-retries", 0)?.unwrap_or(10),
-                retry_wait_min: reader
-                    .time(&["commit.min-retry-wait"])?
-                    .unwrap_or(Duration::from_millis(10)),
-                retry_wait_max: reader
-                    .time(&["commit.max-retry-wait"])?
-                    .unwrap_or(Duration::from_secs(10)),
+                retries_max: reader.count("commit.max-retries", 0)?,
+                retry_wait_min: reader.time(&["commit.min-retry-wait"])?,
+                retry_wait_max: reader.time(&["commit.max-retry-wait"])?,
                 timeout: reader.time(&["commit.timeout"])?,
-                force_create_snapshot: reader.switch(&["commit.force-create-snapshot"], false)?,
             },
-            retention: retention(&reader)?,
-            tags: tags(&reader)?,
-            partition_expiration: partition_expiration(&reader)?,
             compaction,
         })
     }
 }
 
-fn zstd() -> String {
-    "zstd".to_owned()
+/// Reads options that nothing here goes by: where other programs could not read them, they could not
+/// open the table.
+fn kept(reader: &Reader<'_>) -> Result<()> {
+    reader.bytes("write-buffer-size")?;
+    reader.switch(&["commit.force-create-snapshot"], false)?;
+    reader.switch(&["snapshot.ignore-empty-commit"], false)?;
+    reader.count("partition.expiration-batch-size", 1)?;
+    Ok(())
 }
 
 fn merge(reader: &Reader<'_>) -> Result<MergeOptions> {
@@ -448,7 +343,6 @@ fn changelog(reader: &Reader<'_>, run_trigger: usize) -> Result<ChangelogOptions
             .count("lookup-compact.max-interval", 1)?
             .unwrap_or(interval)
             .max(u32::try_from(run_trigger).unwrap_or(u32::MAX)),
-        compression: reader.text("changelog-file.compression"),
     })
 }
 
@@ -494,110 +388,6 @@ fn files(reader: &Reader<'_>) -> Result<FileOptions> {
         target_rows: reader
             .count("target-file-row-num", 1)?
             .unwrap_or(i64::MAX.unsigned_abs()),
-        compression: reader.text("file.compression").unwrap_or_else(zstd),
-        zstd_level: reader
-            .count("file.compression.zstd-level", i32::MIN)?
-            .unwrap_or(1),
         block_bytes: reader.bytes("file.block-size")?,
-        write_buffer_bytes: reader.bytes("write-buffer-size")?.unwrap_or(256 << 20),
-    })
-}
-
-fn retention(reader: &Reader<'_>) -> Result<RetentionOptions> {
-    let snapshots_min = reader.count("snapshot.num-retained.min", 1)?.unwrap_or(10);
-    let snapshots_max = reader
-        .count("snapshot.num-retained.max", 1)?
-        .unwrap_or(i32::MAX.unsigned_abs());
-    let snapshot_time = reader
-        .time(&["snapshot.time-retained"])?
-        .unwrap_or(Duration::from_secs(3600));
-    let changelogs_min = reader
-        .count("changelog.num-retained.min", 1)?
-        .unwrap_or(snapshots_min);
-    let changelogs_max = reader
-        .count("changelog.num-retained.max", 1)?
-        .unwrap_or(snapshots_max);
-    for (what, min, max) in [
-        ("snapshot", snapshots_min, snapshots_max),
-        ("changelog", changelogs_min, changelogs_max),
-    ] {
-        if min > max {
-            return Err(Error::Unsupported(format!(
-                "option {what}.num-retained.min = {min}: it is above {what}.num-retained.max = {max}"
-            )));
-        }
-    }
-    Ok(RetentionOptions {
-        snapshots_min,
-        snapshots_max,
-        snapshot_time,
-        expire_limit: reader.count("snapshot.expire.limit", 1)?.unwrap_or(50),
-        clean_empty_directories: reader.switch(
-            &[
-                "snapshot.clean-empty-directories",
-                "snapshot.expire.clean-empty-directories",
-            ],
-            false,
-        )?,
-        changelogs_min,
-        changelogs_max,
-        changelog_time: reader
-            .time(&["changelog.time-retained"])?
-            .unwrap_or(snapshot_time),
-        consumer_time: reader.time(&["consumer.expiration-time"])?,
-    })
-}
-
-fn tags(reader: &Reader<'_>) -> Result<TagOptions> {
-    let creations = [
-        ("none", TagCreation::None),
-        ("process-time", TagCreation::ProcessTime),
-        ("watermark", TagCreation::Watermark),
-        ("batch", TagCreation::Batch),
-    ];
-    let hours = |hours: u64| Duration::from_secs(hours * 3600);
-    let periods = [
-        ("daily", hours(24)),
-        ("hourly", hours(1)),
-        ("two-hours", hours(2)),
-    ];
-    let period = reader.choice("tag.creation-period", &periods)?;
-    Ok(TagOptions {
-        creation: reader
-            .choice("tag.automatic-creation", &creations)?
-            .unwrap_or(TagCreation::None),
-        period: reader
-            .time(&["tag.creation-period-duration"])?
-            .or(period)
-            .unwrap_or(hours(24)),
-        delay: reader.time(&["tag.creation-delay"])?.unwrap_or_default(),
-        formatter: reader
-            .text("tag.period-formatter")
-            .map_or_else(|| "with_dashes".to_owned(), |text| text.to_lowercase()),
-        automatic_max: reader.count("tag.num-retained-max", 1)?,
-        time_retained: reader.time(&["tag.default-time-retained"])?,
-        time_expire: reader.switch(&["tag.time-expire-enabled"], true)?,
-        completion: reader.switch(&["tag.automatic-completion"], false)?,
-    })
-}
-
-fn partition_expiration(reader: &Reader<'_>) -> Result<PartitionExpiration> {
-    let max_num = reader
-        .count("partition.expiration-max-num", 1)?
-        .unwrap_or(100);
-    Ok(PartitionExpiration {
-        time: reader.time(&["partition.expiration-time"])?,
-        check_interval: reader
-            .time(&["partition.expiration-check-interval"])?
-            .unwrap_or(Duration::from_secs(3600)),
-        max_num,
-        batch_size: reader
-            .count("partition.expiration-batch-size", 1)?
-            .unwrap_or(max_num),
-        strategy: reader
-            .text("partition.expiration-strategy")
-            .unwrap_or_else(|| "values-time".to_owned()),
-        timestamp_formatter: reader.text("partition.timestamp-formatter"),
-        timestamp_pattern: reader.text("partition.timestamp-pattern"),
     })
 }

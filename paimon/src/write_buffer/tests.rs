@@ -303,6 +303,20 @@ fn options_that_change_the_meaning_are_refused() {
 }
 
 #[tokio::test]
+async fn files_end_at_a_number_of_rows() {
+    let options = [("target-file-row-num", "7")];
+    let fixture = fixture(&INT_COLUMNS, &["id"], &[], &options);
+    let mut buffer = WriteBuffer::new(fixture.table.clone(), SETTINGS).unwrap();
+    let rows: Vec<_> = (0..20).map(|row| (row, None)).collect();
+    buffer.write(&int_batch(&rows), None, 0).unwrap();
+    let messages = buffer.flush().await.unwrap();
+    let counts = files_of(&messages)
+        .into_iter()
+        .map(|(_, file)| file.row_count);
+    assert_eq!(counts.collect::<Vec<_>>(), [7, 7, 6]);
+}
+
+#[tokio::test]
 async fn a_failed_flush_loses_nothing_and_leaves_nothing() {
     let fixture = fixture(&INT_COLUMNS, &["id"], &[], &[("bucket", "3")]);
     let mut buffer = WriteBuffer::new(fixture.table.clone(), SETTINGS).unwrap();

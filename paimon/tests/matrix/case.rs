@@ -7,9 +7,11 @@ use std::{
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
+use roaring::RoaringBitmap;
+
 use crate::support::{
     model::{Alter, Column, Definition, Merging},
-    value::Type,
+    value::{Type, Value},
 };
 
 const DIMENSIONS: [(&str, &[&str]); 9] = [
@@ -17,7 +19,14 @@ const DIMENSIONS: [(&str, &[&str]); 9] = [
     ("partitions", &["none", "one", "two"]),
     (
         "engine",
-        &["deduplicate", "first-row", "partial-update", "aggregation"],
+        &[
+            "deduplicate",
+            "first-row",
+            "partial-update",
+            "aggregation",
+            // Aggregation of collections and bitmaps.
+            "tables",
+        ],
     ),
     ("changelog", &["none", "input", "lookup", "full-compaction"]),
     ("vectors", &["off", "32", "64"]),
@@ -93,7 +102,15 @@ impl Case {
     }
 
     pub fn takes_deletes(&self) -> bool {
-        self.has_key() && self.of("engine") == "deduplicate"
+        self.has_key() && ["deduplicate", "tables"].contains(&self.of("engine"))
+    }
+
+    /// Columns whose elements come in any order.
+    pub fn unordered(&self) -> &'static [&'static str] {
+        match self.of("engine") {
+            "tables" => &["y0", "y2"],
+            _ => &[],
+        }
     }
 
     /// How rows of one key merge, where a map says it.
@@ -148,6 +165,10 @@ impl Case {
                 .zip(more)
                 .map(|(at, kind)| column(&format!("x{at}"), kind, true)),
         );
+        if self.of("engine") == "tables" {
+            let tables = (0..).zip(tables());
+            columns.extend(tables.map(|(at, (kind, _))| column(&format!("y{at}"), kind, true)));
+        }
         let names = |fields: &[(&str, Type)]| -> Vec<String> {
             fields.iter().map(|(name, _)| (*name).to_owned()).collect()
         };
@@ -181,7 +202,13 @@ impl Case {
             _ => set("bucket", "-1"),
         }
         if self.has_key() {
-            set("merge-engine", self.of("engine"));
+            set(
+                "merge-engine",
+                match self.of("engine") {
+                    "tables" => "aggregation",
+                    engine => engine,
+                },
+            );
             set("changelog-producer", self.of("changelog"));
             // Compactions that are not full happen in a few commits too.
             set("num-sorted-run.compaction-trigger", "3");
@@ -200,6 +227,18 @@ impl Case {
         if self.of("engine") == "aggregation" {
             set("fields.a.aggregate-function", "sum");
             set("fields.d.aggregate-function", "max");
+        }
+        if self.of("engine") == "tables" {
+            set("fields.a.aggregate-function", "sum");
+            for (at, (_, function)) in tables().into_iter().enumerate() {
+                set(&format!("fields.y{at}.aggregate-function"), function);
+                let takes_back = ["nested_update", "collect", "merge_map"].contains(&function);
+                if !takes_back {
+                    set(&format!("fields.y{at}.ignore-retract"), "true");
+                }
+            }
+            set("fields.y0.nested-key", "k");
+            set("fields.y2.nested-key", "k");
         }
         options
     }
@@ -262,6 +301,88 @@ fn nested() -> Vec<Type> {
         row.clone(),
         Type::Array(Box::new(row)),
     ]
+}
+
+/// Columns of collections and bitmaps, with their functions.
+fn tables() -> [(Type, &'static str); 8] {
+    let rows = || {
+        let row = Type::Row(vec![("k", Type::Int), ("v", Type::Text)]);
+        Type::Array(Box::new(row))
+    };
+    let timed = Type::Row(vec![("v", Type::Int), ("t", Type::Text)]);
+    [
+        (rows(), "nested_update"),
+        (rows(), "nested_update"),
+        (rows(), "nested_partial_update"),
+        (
+            Type::Map(Box::new(Type::Text), Box::new(timed)),
+            "merge_map_with_keytime",
+        ),
+        (Type::Bytes, "rbm32"),
+        (Type::Bytes, "rbm64"),
+        (Type::Array(Box::new(Type::Int)), "collect"),
+        (
+            Type::Map(Box::new(Type::Text), Box::new(Type::Int)),
+            "merge_map",
+        ),
+    ]
+}
+
+/// A value of one of the columns of [`tables`] that needs one of a certain form.
+pub fn table_value(name: &str, rng: &mut StdRng) -> Option<Value> {
+    let row = |key: i64, rng: &mut StdRng| {
+        let text = Value::maybe(&Type::Text, rng);
+        Value::Row(vec![Value::Int(key), text])
+    };
+    Some(match name {
+        "y0" | "y1" | "y2" => {
+            // No key twice: versions of Java differ in that.
+            let keys = (0..5).filter(|_| rng.random_bool(0.4)).collect::<Vec<_>>();
+            Value::List(keys.into_iter().map(|key| row(key, rng)).collect())
+        }
+        "y3" => {
+            let keys = (0..4).filter(|_| rng.random_bool(0.5)).collect::<Vec<_>>();
+            let entry = |at| {
+                let times = ["2024-01-01", "2024-01-02", "2025", "é"];
+                let time = match rng.random_range(0..5) {
+                    4 => Value::Null,
+                    time => Value::Text(times[time].into()),
+                };
+                let value = match rng.random_bool(0.2) {
+                    true => Value::Null,
+                    false => Value::Row(vec![Value::maybe(&Type::Int, rng), time]),
+                };
+                (Value::Text(format!("k{at}")), value)
+            };
+            Value::Map(keys.into_iter().map(entry).collect())
+        }
+        "y4" => {
+            let count = rng.random_range(0..6);
+            let mut numbers: RoaringBitmap = (0..count).map(|_| rng.random::<u32>() >> 8).collect();
+            numbers.insert_range(0..rng.random_range(0..20));
+            let mut bytes = Vec::new();
+            numbers.serialize_into(&mut bytes).unwrap();
+            Value::Bytes(bytes)
+        }
+        "y5" => {
+            let sets: Vec<serde_json::Value> = include_str!("../data/bitmaps64.jsonl")
+                .lines()
+                .map(|line| serde_json::from_str(line).unwrap())
+                .collect();
+            let small = ["empty", "small", "four", "sixteen"];
+            let small: Vec<&serde_json::Value> = sets
+                .iter()
+                .filter(|set| small.contains(&set["name"].as_str().unwrap()))
+                .collect();
+            let set = small[rng.random_range(0..small.len())];
+            let hex = set[["a_hex", "b_hex"][rng.random_range(0..2)]]
+                .as_str()
+                .unwrap();
+            let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+            Value::Bytes((0..hex.len()).step_by(2).map(byte).collect())
+        }
+        _ => return None,
+    })
 }
 
 /// Cases that hold every pair, then `more` random ones.

@@ -14,6 +14,7 @@
 #![allow(dead_code, reason = "the support is shared by several test programs")]
 
 mod case;
+mod options;
 mod python;
 mod run;
 #[path = "../support/mod.rs"]
