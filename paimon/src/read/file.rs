@@ -1,6 +1,9 @@
 //! Opens one data file and hands on batches of the wanted columns.
 
+mod avro;
+
 use std::{
+    borrow::Cow,
     collections::HashMap,
     ops::Range,
     sync::{Arc, Mutex, PoisonError},
@@ -8,8 +11,13 @@ use std::{
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{Field, Schema as ArrowSchema, SchemaRef};
+use arrow_select::filter::filter_record_batch;
 use bytes::Bytes;
-use futures::{FutureExt, StreamExt, TryStreamExt, future::BoxFuture, stream::BoxStream};
+use futures::{
+    FutureExt, StreamExt, TryStreamExt,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
 use object_store::{ObjectStore, ObjectStoreExt, path::Path};
 use parquet::{
     arrow::{
@@ -194,73 +202,173 @@ impl FileOpener {
         wanted: &Wanted,
         batch_rows: usize,
     ) -> Result<FileStream> {
-        check_format(&self.table, meta)?;
+        let format = check_format(&self.table, meta)?;
         let path = self.table.file_path(&self.partition, self.bucket, meta)?;
         let schema = self.schema(meta.schema_id).await?;
-        let reader = ObjectReader {
-            store: self.table.store().clone(),
-            path: path.clone(),
-            size: u64::try_from(meta.file_size).unwrap_or(0),
+        let deleted = self.deleted(meta, path.as_ref()).await?;
+        let file = File {
+            opener: self,
+            meta,
+            path,
+            schema,
+            wanted,
+            deleted,
+            batch_rows,
         };
-        let at = path.to_string();
-        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-        let builder = ParquetRecordBatchStreamBuilder::new_with_options(reader, options)
-            .await
-            .map_err(|error| read_error(&at, error))?;
-        let roots = builder.parquet_schema().root_schema().get_fields();
-        let names: HashMap<String, usize> = roots
-            .iter()
-            .enumerate()
-            .map(|(index, field)| (field.name().to_owned(), index))
-            .collect();
-        let origins = wanted.origins(&schema, |name| names.contains_key(name))?;
+        match format {
+            Format::Parquet => file.parquet().await,
+            Format::Avro => file.avro().await,
+        }
+    }
+
+    /// The rows of a file that are deleted.
+    async fn deleted(
+        &self,
+        meta: &DataFileMeta,
+        path: &str,
+    ) -> Result<Option<Cow<'_, DeletionVector>>> {
+        let deleted = match &self.deletions {
+            Deleted::Loaded(vectors) => vectors.get(&meta.file_name).map(Cow::Borrowed),
+            Deleted::Located(files) => match files.get(&meta.file_name) {
+                Some(file) => Some(Cow::Owned(self.table.deleted_rows(file).await?)),
+                None => None,
+            },
+        };
+        if let Some(vector) = &deleted {
+            check_deleted(vector, meta, path)?;
+        }
+        Ok(deleted)
+    }
+}
+
+/// A file that is about to be opened.
+struct File<'a> {
+    opener: &'a FileOpener,
+    meta: &'a DataFileMeta,
+    path: Path,
+    schema: Arc<Schema>,
+    wanted: &'a Wanted,
+    deleted: Option<Cow<'a, DeletionVector>>,
+    batch_rows: usize,
+}
+
+impl File<'_> {
+    fn size(&self) -> u64 {
+        u64::try_from(self.meta.file_size).unwrap_or(0)
+    }
+
+    /// Where each wanted column comes from, and where those of the file stand in it.
+    fn columns(&self, names: &HashMap<String, usize>) -> Result<(Vec<Origin>, Vec<usize>)> {
+        let has = |name: &str| names.contains_key(name);
+        let origins = self.wanted.origins(&self.schema, has)?;
         let mut indexes = Vec::new();
         for origin in &origins {
             if let Origin::File(name, _) = origin
                 && name != POSITION
             {
                 indexes.push(*names.get(name).ok_or_else(|| Error::Corrupt {
-                    path: at.clone(),
+                    path: self.path.to_string(),
                     message: format!("column {name} is missing"),
                 })?);
             }
         }
-        let mask = ProjectionMask::roots(builder.parquet_schema(), indexes);
-        let read;
-        let deleted = match &self.deletions {
-            Deleted::Loaded(vectors) => vectors.get(&meta.file_name),
-            Deleted::Located(files) => match files.get(&meta.file_name) {
-                Some(file) => {
-                    read = self.table.deleted_rows(file).await?;
-                    Some(&read)
-                }
-                None => None,
-            },
+        Ok((origins, indexes))
+    }
+
+    /// Positions of the rows that are left, if they are asked for.
+    fn positions(&self, left: Vec<Range<usize>>) -> Option<Positions> {
+        let wanted = self.wanted.system.contains(&POSITION);
+        wanted.then(|| Positions::new(left))
+    }
+
+    async fn parquet(self) -> Result<FileStream> {
+        let reader = ObjectReader {
+            store: self.opener.table.store().clone(),
+            path: self.path.clone(),
+            size: self.size(),
         };
-        if let Some(vector) = deleted {
-            check_deleted(vector, meta, &at)?;
-        }
-        let (builder, left) = self.select(builder, &schema, deleted);
-        let with_positions = wanted.system.contains(&POSITION);
-        let mut positions = with_positions.then(|| Positions::new(left));
+        let at = self.path.to_string();
+        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+        let builder = ParquetRecordBatchStreamBuilder::new_with_options(reader, options)
+            .await
+            .map_err(|error| read_error(&at, error))?;
+        let roots = builder.parquet_schema().root_schema().get_fields();
+        let roots = roots.iter().enumerate();
+        let names = roots.map(|(index, field)| (field.name().to_owned(), index));
+        let (origins, indexes) = self.columns(&names.collect())?;
+        let mask = ProjectionMask::roots(builder.parquet_schema(), indexes);
+        let deleted = self.deleted.as_deref();
+        let (builder, left) = self.opener.select(builder, &self.schema, deleted);
+        let mut positions = self.positions(left);
         let stream = builder
             .with_projection(mask)
-            .with_batch_size(batch_rows)
+            .with_batch_size(self.batch_rows)
             .build()
             .map_err(|error| read_error(&at, error))?;
-        let target = wanted.schema.clone();
+        let target = self.wanted.schema.clone();
         Ok(stream
             .map_err(move |error| read_error(&at, error))
             .and_then(move |batch| {
-                let batch = match &mut positions {
-                    Some(positions) => positioned(&batch, positions),
-                    None => Ok(batch),
-                };
-                let bound = batch.and_then(|batch| bind(&target, &origins, &batch));
-                std::future::ready(bound)
+                std::future::ready(bound(&target, &origins, &mut positions, batch))
             })
             .boxed())
     }
+
+    async fn avro(self) -> Result<FileStream> {
+        let count = u64::try_from(self.meta.row_count).unwrap_or(0);
+        let source = avro::Source {
+            store: self.opener.table.store().clone(),
+            path: self.path.clone(),
+            size: self.size(),
+            rows: count,
+        };
+        let mut origins = Vec::new();
+        let rows = avro::Rows::open(source, self.batch_rows, |names| {
+            let names = names.iter().cloned().zip(0..).collect();
+            let (found, indexes) = self.columns(&names)?;
+            origins = found;
+            Ok(indexes)
+        });
+        let rows = rows.await?;
+        let deleted = self.deleted.as_deref().cloned();
+        let all = 0..count;
+        let mut positions = self.positions(left(std::slice::from_ref(&all), deleted.as_ref()));
+        let target = self.wanted.schema.clone();
+        let next = move |batch: RecordBatch, first: u64| {
+            let batch = match &deleted {
+                Some(deleted) => {
+                    filter_record_batch(&batch, &deleted.live(first, batch.num_rows()))?
+                }
+                None => batch,
+            };
+            bound(&target, &origins, &mut positions, batch)
+        };
+        let state = (rows, 0, next);
+        let stream = stream::try_unfold(state, |(mut rows, first, mut next)| async move {
+            let Some(batch) = rows.next().await? else {
+                return Ok(None);
+            };
+            let then = first + batch.num_rows() as u64;
+            let batch = next(batch, first)?;
+            Ok(Some((batch, (rows, then, next))))
+        });
+        let some = |batch: &RecordBatch| std::future::ready(batch.num_rows() > 0);
+        Ok(stream.try_filter(some).boxed())
+    }
+}
+
+/// The wanted columns of a batch of the file's.
+fn bound(
+    target: &SchemaRef,
+    origins: &[Origin],
+    positions: &mut Option<Positions>,
+    batch: RecordBatch,
+) -> Result<RecordBatch> {
+    let batch = match positions {
+        Some(positions) => positioned(&batch, positions)?,
+        None => batch,
+    };
+    bind(target, origins, &batch)
 }
 
 impl FileOpener {
@@ -346,18 +454,26 @@ fn positioned(batch: &RecordBatch, positions: &mut Positions) -> Result<RecordBa
     )?)
 }
 
-/// Refuses data files of a format that is not read.
-pub(super) fn check_format(table: &Table, file: &DataFileMeta) -> Result<()> {
-    if file.file_name.ends_with(".parquet") {
-        return Ok(());
-    }
+/// What a data file is in.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Format {
+    Parquet,
+    Avro,
+}
+
+/// The format of a data file, which its name ends with; refuses those that are not read.
+pub(super) fn check_format(table: &Table, file: &DataFileMeta) -> Result<Format> {
     let format = file.file_name.rsplit('.').next().unwrap_or_default();
-    Err(Error::Unsupported(format!(
-        "table {}: data file {} is of format {format}, and only Parquet is read. Set its option \
-         file.format to parquet, compact it fully with another engine, then read it",
-        table.name(),
-        file.file_name
-    )))
+    match format {
+        "parquet" => Ok(Format::Parquet),
+        "avro" => Ok(Format::Avro),
+        _ => Err(Error::Unsupported(format!(
+            "table {}: data file {} is of format {format}, and only Parquet and Avro are read. Set \
+             its option file.format to parquet, compact it fully with another engine, then read it",
+            table.name(),
+            file.file_name
+        ))),
+    }
 }
 
 /// What the store said, if it was the store; else the file is damaged.
