@@ -4,28 +4,11 @@ use std::{path::PathBuf, time::Duration};
 
 use mysql_async::prelude::Queryable;
 
-use crate::support::{Database, Headwater, JobFile, Lake, Server, eventually, job::server_id};
-
-async fn small(server: &Server, purpose: &str) -> Database {
-    let database = server.database_of(purpose).await;
-    database
-        .run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20));\nINSERT INTO t VALUES (1, 'a'), (2, 'b')")
-        .await;
-    database
-}
-
-async fn arrives(lake: &Lake, database: &Database, rows: usize, process: &mut Headwater) {
-    let table = format!("{}.t", database.name);
-    eventually("rows arrive", Duration::from_secs(60), async || {
-        assert!(
-            process.is_running(),
-            "it ended by itself:\n{}",
-            process.output()
-        );
-        lake.read(&table, None).len() == rows
-    })
-    .await;
-}
+use crate::support::{
+    Headwater, JobFile, Lake, Server,
+    job::server_id,
+    small::{arrives, small},
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_password() {

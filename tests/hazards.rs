@@ -12,32 +12,11 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use crate::{
     exactness::{aborts_at, finish},
     support::{
-        Database, Headwater, JobFile, Lake, Server, Workload, env_number, eventually,
+        Headwater, JobFile, Lake, Server, Workload, env_number, eventually,
         job::server_id,
+        small::{arrives, small},
     },
 };
-
-async fn small(server: &Server, purpose: &str) -> Database {
-    let database = server.database_of(purpose).await;
-    database
-        .run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20));\nINSERT INTO t VALUES (1, 'a'), (2, 'b')")
-        .await;
-    database
-}
-
-/// Waits until the lake's `t` has as many rows as asked for.
-async fn arrives(lake: &Lake, database: &Database, rows: usize, process: &mut Headwater) {
-    let table = format!("{}.t", database.name);
-    eventually("rows arrive", Duration::from_secs(120), async || {
-        assert!(
-            process.is_running(),
-            "it ended by itself:\n{}",
-            process.output()
-        );
-        lake.read(&table, None).len() == rows
-    })
-    .await;
-}
 
 /// Killed during the very first begin, before and behind the first record, and again; rows change
 /// meanwhile, and the position of the killed run must not be the one of the next.

@@ -1,69 +1,52 @@
-//! Compacts a table: `compact_table WAREHOUSE DATABASE.TABLE [--full] [--parallelism N]
-//! [--memory-mib N]`.
+//! Compacts a table beside its writer, which leaves that to others (option `write-only`).
 //!
-//! Without `--full` it does what the table's options ask for now. Readers, and writers that leave
-//! compacting to others (option `write-only`), may go on meanwhile. Prints what was done and how
-//! long it took.
+//! ```text
+//! cargo run --example compact_table
+//! ```
 
-use std::{collections::BTreeMap, error::Error, time::Instant};
+mod shop;
 
 use headwater_paimon::{
-    Catalog, CommitRequest,
+    Catalog, CommitRequest, WriteBuffer, WriteSettings,
     compact::{CompactScope, CompactSettings, Compactor},
 };
+use shop::{INSERT, Result, commit, count, orders, rows};
 
-const USAGE: &str =
-    "usage: compact_table WAREHOUSE DATABASE.TABLE [--full] [--parallelism N] [--memory-mib N]";
-
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let mut args = std::env::args().skip(1);
-    let warehouse = args.next().ok_or(USAGE)?;
-    let name = args.next().ok_or(USAGE)?;
-    let (database, table) = name.split_once('.').ok_or(USAGE)?;
-    let mut scope = CompactScope::Due;
-    let mut settings = CompactSettings::default();
-    while let Some(arg) = args.next() {
-        match arg.as_str() {
-            "--full" => scope = CompactScope::Full,
-            "--parallelism" => settings.parallelism = args.next().ok_or(USAGE)?.parse()?,
-            "--memory-mib" => {
-                settings.memory_bytes = args.next().ok_or(USAGE)?.parse::<u64>()? << 20;
-            }
-            _ => return Err(USAGE.into()),
-        }
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let catalog = Catalog::local(folder.path())?;
+    let schema = orders(&["id"], &[("bucket", "2"), ("write-only", "true")])?;
+    let table = catalog.create_table("shop", "orders", schema).await?;
+    let mut buffer = WriteBuffer::new(table.clone(), WriteSettings::default())?;
+    for number in 0..6 {
+        let ids = number * 50..number * 50 + 100;
+        buffer.write(&rows(ids, "new")?, Some(&[INSERT; 100]), number * 100)?;
+        commit(&table, number, buffer.flush().await?).await?;
     }
-    let catalog = Catalog::local(warehouse)?;
-    let table = catalog
-        .table(database, table)
-        .await?
-        .ok_or_else(|| format!("there is no table {name}"))?;
 
-    let started = Instant::now();
+    // `Due` does what the table's options ask for, `Full` merges all into one sorted run a bucket.
+    // The closure chooses partitions. No more memory than this is taken.
+    let settings = CompactSettings {
+        memory_bytes: 64 << 20,
+        ..CompactSettings::default()
+    };
     let mut compactor = Compactor::new(table.clone(), settings)?;
-    let messages = compactor.run(scope, |_| true).await?;
-    let seconds = started.elapsed().as_secs_f64();
+    let messages = compactor.run(CompactScope::Full, |_| true).await?;
     for message in &messages {
+        let (before, after) = (&message.compact.before, &message.compact.after);
         println!(
             "bucket {}: {} files became {}",
             message.bucket,
-            message.compact.before.len(),
-            message.compact.after.len()
+            before.len(),
+            after.len()
         );
+        assert_eq!((before.len(), after.len()), (6, 1));
     }
-    println!("{seconds:.3} s");
-    if messages.is_empty() {
-        return Ok(());
-    }
-    // A user of its own: the number of a commit is never used twice.
-    let request = CommitRequest {
-        user: format!("compact-{}", uuid::Uuid::new_v4()),
-        identifier: 1,
-        messages,
-        watermark_ms: None,
-        properties: BTreeMap::new(),
-        expect: None,
-    };
+    // A commit user of its own: the writer's numbers are the writer's.
+    let request = CommitRequest::new("compactor", 1, messages);
     println!("{:?}", table.commit(&request).await?);
+
+    assert_eq!(count(&table.read()).await?, 350);
     Ok(())
 }

@@ -1,61 +1,57 @@
-//! Looks after a table: `maintain WAREHOUSE DATABASE TABLE VERB [ARGUMENT]`.
+//! Looks after a table: expires snapshots, keeps one as a tag, goes back, finds files that nobody
+//! needs, and checks everything.
 //!
 //! ```text
-//! check                  walks everything and lists what is wrong
-//! expire N               keeps N snapshots, and what tags, branches and consumers need
-//! tag NAME | untag NAME  names the newest snapshot | forgets the name
-//! rollback N | TAG       goes back
-//! orphans                lists files that nothing refers to, a day old or more
+//! cargo run --example maintain
 //! ```
 
-use std::error::Error;
+mod shop;
 
-use headwater_paimon::{Catalog, CheckRequest, OrphanRequest, Retention, TagRequest};
+use headwater_paimon::{
+    Catalog, CheckRequest, OrphanRequest, Retention, TagRequest, WriteBuffer, WriteSettings,
+};
+use shop::{Result, commit, count, orders, rows};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let [warehouse, database, table, verb, rest @ ..] = args.as_slice() else {
-        return Err("usage: maintain WAREHOUSE DATABASE TABLE VERB [ARGUMENT]".into());
-    };
-    let catalog = Catalog::local(*warehouse)?;
-    let table = catalog.table(database, table).await?;
-    let table = table.ok_or("there is no such table")?;
-    match (*verb, rest) {
-        ("check", []) => {
-            let report = table.check(&CheckRequest::default()).await?;
-            for problem in &report.problems {
-                println!("{problem}");
-            }
-            println!(
-                "{} problems: {} snapshots, {} files, {} rows, {} orphans",
-                report.problems.len(),
-                report.snapshots,
-                report.files,
-                report.rows,
-                report.orphans.len()
-            );
-        }
-        ("expire", [kept]) => {
-            let policy = Retention::of(table.schema())?.keep(kept.parse()?);
-            println!("{:?}", table.expire_snapshots(&policy).await?);
-        }
-        ("tag", [name]) => {
-            let tag = table.create_tag(name, &TagRequest::default()).await?;
-            println!("{} is snapshot {}", tag.name, tag.snapshot.id);
-        }
-        ("untag", [name]) => println!("deleted: {}", table.delete_tag(name).await?),
-        ("rollback", [to]) => match to.parse() {
-            Ok(id) => table.rollback_to_snapshot(id).await?,
-            Err(_) => table.rollback_to_tag(to).await?,
-        },
-        ("orphans", []) => {
-            for file in table.clean_orphans(&OrphanRequest::default()).await?.files {
-                println!("{} ({} bytes)", file.path, file.bytes);
-            }
-        }
-        _ => return Err(format!("unknown verb or wrong arguments: {verb}").into()),
+async fn main() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let catalog = Catalog::local(folder.path())?;
+    let schema = orders(&["id"], &[("bucket", "1")])?;
+    let table = catalog.create_table("shop", "orders", schema).await?;
+    let mut buffer = WriteBuffer::new(table.clone(), WriteSettings::default())?;
+    for number in 0..5 {
+        let ids = number * 10..number * 10 + 10;
+        buffer.write(&rows(ids, "new")?, None, number * 10)?;
+        commit(&table, number, buffer.flush().await?).await?;
     }
+
+    // A tag keeps its snapshot and all its files, however old they become.
+    let request = TagRequest {
+        snapshot: Some(2),
+        ..TagRequest::default()
+    };
+    let tag = table.create_tag("before-the-sale", &request).await?;
+    println!("tag {} is snapshot {}", tag.name, tag.snapshot.id);
+
+    // What the table's options say, and here no more than two snapshots.
+    let retention = Retention::of(table.schema())?.keep(2);
+    let expired = table.expire_snapshots(&retention).await?;
+    println!("{} snapshots expired", expired.snapshots);
+    assert_eq!(expired.snapshots, 3);
+
+    // Back to the tag: what came behind it is gone.
+    table.rollback_to_tag("before-the-sale").await?;
+    assert_eq!(count(&table.read()).await?, 20);
+
+    // Lists what is older than a day, and deletes nothing unless asked to.
+    let orphans = table.clean_orphans(&OrphanRequest::default()).await?;
+    println!("{} orphans", orphans.files.len());
+
+    let report = table.check(&CheckRequest::default()).await?;
+    for problem in &report.problems {
+        println!("{problem}");
+    }
+    println!("{} files, {} rows checked", report.files, report.rows);
+    assert!(report.problems.is_empty());
     Ok(())
 }

@@ -1,95 +1,62 @@
-//! Makes a table, changes it, reads it back with a filter, and streams its changes:
-//! `cargo run -p headwater-paimon --example read_table`.
+//! Reads some columns of the rows that match, as they are now and as they were; then follows the
+//! table's changes.
+//!
+//! ```text
+//! cargo run --example read_table
+//! ```
 
-use std::{collections::BTreeMap, sync::Arc};
+mod shop;
 
-use arrow_array::{Int32Array, RecordBatch, StringArray};
-use arrow_schema::{DataType as ArrowType, Field, Schema as ArrowSchema};
+use arrow_array::{cast::AsArray, types::Int64Type};
 use futures::TryStreamExt;
 use headwater_paimon::{
-    Catalog, CommitRequest, DataField, DataType, Predicate, Schema, Table, WriteBuffer,
-    WriteSettings,
+    Catalog, Predicate, SnapshotRef, Table, WriteBuffer, WriteSettings, binary_row::Value,
 };
-
-type Error = Box<dyn std::error::Error>;
-
-const INSERT: i8 = 0;
-const DELETE: i8 = 3;
+use shop::{DELETE, INSERT, Result, UPDATE, commit, count, orders, rows};
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn main() -> Result<(), Error> {
+async fn main() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let catalog = Catalog::local(folder.path())?;
-    let table = catalog.create_table("shop", "articles", schema()?).await?;
-    write(&table, 1, &[(1, "pear", INSERT), (2, "plum", INSERT)]).await?;
-    write(&table, 2, &[(2, "plum", DELETE), (3, "peach", INSERT)]).await?;
+    // With this option changes come with the rows as they were before.
+    let options = [("bucket", "2"), ("changelog-producer", "input")];
+    let schema = orders(&["id"], &options)?;
+    let table = catalog.create_table("shop", "orders", schema).await?;
+    write(&table, 1, 0, "new", INSERT).await?;
+    write(&table, 2, 100, "paid", UPDATE).await?;
+    write(&table, 3, 200, "paid", DELETE).await?;
+    write(&table, 4, 300, "new", INSERT).await?;
 
-    let read = table
-        .read()
-        .columns(["name", "id"])
-        .filter(Predicate::StartsWith("name".into(), "pe".into()));
+    // Files and row groups that cannot match are not read; two buckets are read at a time.
+    let wanted = Predicate::And(vec![
+        Predicate::Lt("id".into(), Value::Int(5)),
+        Predicate::StartsWith("state".into(), "ne".into()),
+    ]);
+    let read = table.read().columns(["amount", "id"]).filter(wanted);
     let mut batches = read.all(2).await?;
-    println!("articles whose names begin with pe:");
     while let Some(batch) = batches.try_next().await? {
-        println!("{batch:?}");
+        let ids = batch.column(1).as_primitive::<Int64Type>();
+        println!("orders {:?}", ids.values().to_vec());
     }
+    assert_eq!(count(&read).await?, 5);
 
-    println!("changes since snapshot 1:");
-    let mut changes = table.stream(Some(1))?;
+    let before = table.snapshot_at(&SnapshotRef::Id(2)).await?;
+    let before = table.read().snapshot(before);
+    println!("{} orders in snapshot 2", count(&before).await?);
+
+    let mut changes = table.stream(Some(2))?;
     while let Some(batch) = changes.next().await? {
-        println!(
-            "snapshot {}, kinds {:?}: {:?}",
-            batch.snapshot, batch.kinds, batch.rows
-        );
+        // 0 is an insert, 1 and 2 are a row before and after an update, 3 is a delete.
+        let kinds = batch.kinds.values().to_vec();
+        println!("snapshot {}: kinds {kinds:?}", batch.snapshot);
     }
-    println!("next is snapshot {:?}", changes.next_snapshot());
+    // Whoever goes on another time begins here.
+    assert_eq!(changes.next_snapshot(), Some(5));
     Ok(())
 }
 
-fn schema() -> Result<Schema, Error> {
-    let field = |name: &str, data_type, nullable| DataField {
-        id: 0,
-        name: name.into(),
-        data_type,
-        nullable,
-        description: None,
-        default_value: None,
-    };
-    Ok(Schema::create(
-        vec![
-            field("id", DataType::Int, false),
-            field("name", DataType::String, true),
-        ],
-        vec!["id".into()],
-        vec![],
-        BTreeMap::from([("bucket".to_owned(), "2".to_owned())]),
-        None,
-    )?)
-}
-
-/// Writes and commits rows with their kinds.
-async fn write(table: &Table, commit: i64, rows: &[(i32, &str, i8)]) -> Result<(), Error> {
-    let batch = RecordBatch::try_new(
-        Arc::new(ArrowSchema::new(vec![
-            Field::new("id", ArrowType::Int32, false),
-            Field::new("name", ArrowType::Utf8, true),
-        ])),
-        vec![
-            Arc::new(Int32Array::from_iter_values(rows.iter().map(|row| row.0))),
-            Arc::new(StringArray::from_iter_values(rows.iter().map(|row| row.1))),
-        ],
-    )?;
-    let kinds: Vec<i8> = rows.iter().map(|row| row.2).collect();
+async fn write(table: &Table, number: i64, sequence: i64, state: &str, kind: i8) -> Result<()> {
     let mut buffer = WriteBuffer::new(table.clone(), WriteSettings::default())?;
-    buffer.write(&batch, Some(&kinds), commit * 100)?;
-    let request = CommitRequest {
-        user: "read_table".to_owned(),
-        identifier: commit,
-        messages: buffer.flush().await?,
-        watermark_ms: None,
-        properties: BTreeMap::new(),
-        expect: None,
-    };
-    table.commit(&request).await?;
-    Ok(())
+    buffer.write(&rows(0..10, state)?, Some(&[kind; 10]), sequence)?;
+    commit(table, number, buffer.flush().await?).await
 }

@@ -81,7 +81,7 @@ impl BucketAssigner {
                 "option bucket = {buckets}, where a fixed number of buckets (at least 1) is needed"
             )));
         }
-        schema.check_options()?;
+        schema.check_writable()?;
         let keys = schema
             .bucket_keys()
             .into_iter()

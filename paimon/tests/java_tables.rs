@@ -120,14 +120,14 @@ fn cell(column: &ArrayRef, row: usize, digits: u8) -> Value {
         }
         DataType::Map(..) => {
             let entries: ArrayRef = Arc::new(column.as_map().value(row));
-            (0..entries.len())
-                .map(|entry| {
-                    let parts = entries.as_struct().columns().iter();
-                    parts
-                        .map(|part| cell(part, entry, digits))
-                        .collect::<Value>()
-                })
-                .collect()
+            let pair = |entry| {
+                let parts = entries.as_struct().columns().iter();
+                parts.map(|part| cell(part, entry, digits)).collect()
+            };
+            let mut pairs: Vec<Value> = (0..entries.len()).map(pair).collect();
+            // As Java prints them: files have any order.
+            pairs.sort_by_key(Value::to_string);
+            Value::Array(pairs)
         }
         DataType::Struct(fields) => {
             let parts = fields.iter().zip(column.as_struct().columns());
@@ -349,6 +349,8 @@ async fn tables_of_every_kind_read_as_java_reads_them() {
         "aggregation",
         "append_part",
         "append_streams_overwrite",
+        "avro",
+        "avro_types",
         "keys_part",
         "append_bucket",
         "changelog_full_compaction",
@@ -431,13 +433,12 @@ async fn changes_stream_as_java_streams_them() {
 
 #[tokio::test]
 async fn data_files_of_another_format_are_refused_before_anything_is_read() {
-    for format in ["orc", "avro"] {
-        let table = table_of("kinds", format).await;
-        let error = table.read().splits().await.unwrap_err().to_string();
-        let names_both = error.contains(&format!("format {format}"))
-            && error.contains(&format!("table kinds.{format}"));
-        assert!(names_both, "{error}");
-    }
+    let table = table_of("kinds", "orc").await;
+    let error = table.read().splits().await.unwrap_err().to_string();
+    assert!(
+        error.contains("format orc") && error.contains("table kinds.orc"),
+        "{error}"
+    );
 }
 
 /// Filters leave the same rows whether statistics are looked at or every row is.

@@ -12,6 +12,8 @@
 //! succeeds long after its successor has gone on and pruned finds its predecessor missing: its
 //! create is void.
 
+mod error;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -26,72 +28,13 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::record::{FORMAT, Marker, Record};
 use crate::clock;
 
+pub use error::StateError;
+
 /// Values above this many bytes stand in a side file that records share.
 const SIDE_BYTES: usize = 16 * 1024;
 
 /// Side files that are younger than this are never deleted.
 const SIDE_AGE_MS: i64 = 10 * 60 * 1000;
-
-/// What can go wrong with the state.
-#[derive(Debug, thiserror::Error)]
-pub enum StateError {
-    /// Another instance has taken the job over.
-    #[error(
-        "another instance has taken over the job: checkpoint {number} in {folder} is not of this \
-         instance. Nothing was committed by this instance since; stop one of the two"
-    )]
-    Fenced {
-        /// Number that could not be created.
-        number: i64,
-        /// The state folder.
-        folder: String,
-    },
-    /// A record or marker is not what this program writes.
-    #[error(
-        "checkpoint file {path} is damaged: {message}. Nothing was changed. Restore the file from a \
-         backup; without it, remove the job's state and its sink tables to start again"
-    )]
-    Damaged {
-        /// The object.
-        path: String,
-        /// What is wrong.
-        message: String,
-    },
-    /// The store overwrites where it is told to create only.
-    #[error(
-        "the store of the state folder {folder} does not honour conditional puts (put-if-absent): \
-         two instances could not be kept apart. Set state.path to a folder of a store that does"
-    )]
-    NoConditionalPut {
-        /// The state folder.
-        folder: String,
-    },
-    /// The folder cannot be where the job file says.
-    #[error("the state at {location} cannot be used: {message}. Set state.path")]
-    Location {
-        /// The path or URL.
-        location: String,
-        /// What is wrong.
-        message: String,
-    },
-    /// The store did not do what was asked.
-    #[error("cannot {action} {path}: {source}")]
-    Store {
-        /// What was tried.
-        action: &'static str,
-        /// The object.
-        path: String,
-        /// The store's own error.
-        source: object_store::Error,
-    },
-}
-
-impl StateError {
-    /// True when the same call may succeed later.
-    pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Store { .. })
-    }
-}
 
 /// The state folder of one job.
 #[derive(Debug, Clone)]
@@ -523,108 +466,4 @@ fn record_number(name: &str) -> Option<i64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use headwater_connectors::{Position, SourceState};
-    use object_store::memory::InMemory;
-
-    use super::*;
-
-    fn record(number: i64, epoch: u64) -> Record {
-        Record {
-            format: FORMAT,
-            number,
-            epoch,
-            instance: format!("i{epoch}"),
-            job: "j".into(),
-            commit_user: "u".into(),
-            created_ms: number,
-            source: SourceState {
-                position: Position::Log { offset: 1 },
-                connector: serde_json::json!({ "big": "x".repeat(2 * SIDE_BYTES) }),
-            },
-            next_sequence: 1,
-            event_time_ms: None,
-            committed_before: false,
-            tables: vec![],
-            commits: vec![],
-            tag: None,
-            tagged_ms: None,
-        }
-    }
-
-    fn state() -> StateStore {
-        StateStore::new(Arc::new(InMemory::new()), Path::from("state"))
-    }
-
-    #[tokio::test]
-    async fn records_read_back_with_their_sides() {
-        let state = state();
-        state.create(&record(1, 1)).await.unwrap();
-        state.create(&record(2, 1)).await.unwrap();
-        assert_eq!(
-            state.newest().await.unwrap().unwrap(),
-            (record(2, 1), false)
-        );
-        let marker = record(2, 1).marker([("d.t".to_owned(), 4)].into());
-        state.mark_committed(&marker).await.unwrap();
-        state.mark_committed(&marker).await.unwrap();
-        assert!(state.newest().await.unwrap().unwrap().1);
-    }
-
-    #[tokio::test]
-    async fn a_second_instance_is_fenced() {
-        let state = state();
-        state.create(&record(1, 1)).await.unwrap();
-        state.create(&record(2, 2)).await.unwrap();
-        let late = state.create(&record(2, 1)).await;
-        assert!(matches!(late, Err(StateError::Fenced { .. })));
-        let marker = record(2, 2).marker([].into());
-        state.mark_committed(&marker).await.unwrap();
-        let late = state.create(&record(2, 1)).await;
-        assert!(matches!(late, Err(StateError::Fenced { .. })));
-    }
-
-    #[tokio::test]
-    async fn a_create_after_the_successor_has_pruned_is_void() {
-        let state = state();
-        for number in 1..=9 {
-            state.create(&record(number, 1)).await.unwrap();
-        }
-        state.prune(3).await.unwrap();
-        assert_eq!(state.numbers().await.unwrap(), [7, 8, 9]);
-        let late = state.create(&record(5, 0)).await;
-        assert!(matches!(late, Err(StateError::Fenced { .. })));
-        assert_eq!(state.numbers().await.unwrap(), [7, 8, 9]);
-    }
-
-    #[tokio::test]
-    async fn a_marker_is_of_one_record_only() {
-        let state = state();
-        let marker = record(1, 7).marker([].into());
-        state.mark_committed(&marker).await.unwrap();
-        let error = state.create(&record(1, 1)).await.unwrap_err().to_string();
-        assert!(error.contains("committed.json is damaged"), "{error}");
-        let other = record(1, 1).marker([].into());
-        let error = state.mark_committed(&other).await;
-        assert!(matches!(error, Err(StateError::Fenced { .. })));
-    }
-
-    #[tokio::test]
-    async fn the_store_is_probed() {
-        state().probe().await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_damaged_record_is_named() {
-        let state = state();
-        state.create(&record(1, 1)).await.unwrap();
-        let path = state.record_path(1);
-        state
-            .store
-            .put(&path, PutPayload::from_static(b"{\"format\": 1"))
-            .await
-            .unwrap();
-        let error = state.newest().await.unwrap_err().to_string();
-        assert!(error.contains("checkpoint-00000000000000000001.json is damaged"));
-    }
-}
+mod tests;

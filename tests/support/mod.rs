@@ -11,6 +11,7 @@ pub mod job;
 pub mod lake;
 pub mod mysql;
 pub mod oracle;
+pub mod small;
 pub mod workload;
 
 pub use job::{Headwater, JobFile};

@@ -163,7 +163,7 @@ impl DynamicBucketAssigner {
                 table.name()
             )));
         }
-        schema.check_options()?;
+        schema.check_writable()?;
         Ok(Self {
             table: table.clone(),
             limits: Limits::of(schema)?,

@@ -7,6 +7,7 @@ use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, ListArray, MapArray, PrimitiveArray, RecordBatch,
     StructArray, cast::AsArray, new_null_array, types::*,
 };
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::{DataType as ArrowType, FieldRef, Fields, SchemaRef, TimeUnit};
 
 use super::cast::Cast;
@@ -61,6 +62,9 @@ fn as_written(column: &ArrayRef, to: &ArrowType) -> Result<ArrayRef> {
         return Ok(column.clone());
     }
     Ok(match (from, to) {
+        // Avro has no smaller integers than INT.
+        (Int32, Int8) => narrow::<Int8Type>(column)?,
+        (Int32, Int16) => narrow::<Int16Type>(column)?,
         (Int8, Int16) => map::<Int8Type, Int16Type>(column, i16::from),
         (Int8, Int32) => map::<Int8Type, Int32Type>(column, i32::from),
         (Int8, Int64) => map::<Int8Type, Int64Type>(column, i64::from),
@@ -76,7 +80,17 @@ fn as_written(column: &ArrayRef, to: &ArrowType) -> Result<ArrayRef> {
             timestamps(column, *from_unit, *to_unit, zone.clone())?
         }
         (List(_), List(item)) => list(column.as_list::<i32>(), item)?,
-        (Map(..), Map(entries, sorted)) => entries_of(column.as_map(), entries, *sorted)?,
+        (Map(..), Map(entries, sorted)) => {
+            let map = column.as_map();
+            let (offsets, nulls) = (map.offsets().clone(), map.nulls().cloned());
+            entries_of(map.entries(), offsets, nulls, entries, *sorted)?
+        }
+        // Avro's maps have texts for keys: others are lists of pairs.
+        (List(item), Map(entries, sorted)) if is_pair(item) => {
+            let list = column.as_list::<i32>();
+            let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
+            entries_of(list.values().as_struct(), offsets, nulls, entries, *sorted)?
+        }
         (Struct(_), Struct(fields)) => rows(column.as_struct(), fields)?,
         _ => {
             return Err(Error::Unsupported(format!(
@@ -93,6 +107,16 @@ fn map<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(
     Arc::new(column.as_primitive::<A>().unary::<_, B>(convert))
 }
 
+fn narrow<B: ArrowPrimitiveType<Native: TryFrom<i32>>>(column: &ArrayRef) -> Result<ArrayRef> {
+    let narrow = column.as_primitive::<Int32Type>().try_unary(|value| {
+        B::Native::try_from(value).map_err(|_| {
+            Error::Unsupported(format!("number {value} in a column of {}", B::DATA_TYPE))
+        })
+    });
+    let narrow: PrimitiveArray<B> = narrow?;
+    Ok(Arc::new(narrow))
+}
+
 fn list(list: &ListArray, item: &FieldRef) -> Result<ArrayRef> {
     let values = as_written(list.values(), item.data_type())?;
     Ok(Arc::new(ListArray::try_new(
@@ -103,20 +127,36 @@ fn list(list: &ListArray, item: &FieldRef) -> Result<ArrayRef> {
     )?))
 }
 
+/// Whether a list's items are a key and a value each.
+fn is_pair(item: &FieldRef) -> bool {
+    matches!(item.data_type(), ArrowType::Struct(parts) if parts.len() == 2)
+}
+
 /// Keys and values go by their order.
-fn entries_of(map: &MapArray, entries: &FieldRef, sorted: bool) -> Result<ArrayRef> {
+fn entries_of(
+    pairs: &StructArray,
+    offsets: OffsetBuffer<i32>,
+    nulls: Option<NullBuffer>,
+    entries: &FieldRef,
+    sorted: bool,
+) -> Result<ArrayRef> {
     let ArrowType::Struct(parts) = entries.data_type() else {
         return Err(Error::Internal("a map without entries".into()));
     };
-    let columns = map.entries().columns().iter().zip(parts);
+    if pairs.null_count() > 0 {
+        return Err(Error::Unsupported(
+            "a map with entries that are NULL".into(),
+        ));
+    }
+    let columns = pairs.columns().iter().zip(parts);
     let columns = columns
         .map(|(column, part)| as_written(column, part.data_type()))
         .collect::<Result<Vec<_>>>()?;
     Ok(Arc::new(MapArray::try_new(
         entries.clone(),
-        map.offsets().clone(),
+        offsets,
         StructArray::try_new(parts.clone(), columns, None)?,
-        map.nulls().cloned(),
+        nulls,
         sorted,
     )?))
 }

@@ -1,14 +1,23 @@
 //! Opens one data file and hands on batches of the wanted columns.
 
+mod avro;
+
 use std::{
+    borrow::Cow,
     collections::HashMap,
     ops::Range,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_array::{BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow_buffer::BooleanBufferBuilder;
 use arrow_schema::{Field, Schema as ArrowSchema, SchemaRef};
-use futures::{StreamExt, TryStreamExt, stream::BoxStream};
+use arrow_select::filter::filter_record_batch;
+use futures::{
+    StreamExt, TryStreamExt,
+    stream::{self, BoxStream},
+};
+use object_store::path::Path;
 use parquet::{arrow::ProjectionMask, errors::ParquetError, file::metadata::ParquetMetaData};
 
 use crate::{
@@ -227,80 +236,180 @@ impl FileOpener {
         wanted: &Wanted,
         batch_rows: usize,
     ) -> Result<FileStream> {
-        check_format(&self.table, meta)?;
+        let format = check_format(&self.table, meta)?;
         let path = self.table.file_path(&self.partition, self.bucket, meta)?;
         let schema = self.schema(meta.schema_id).await?;
-        let size = u64::try_from(meta.file_size).unwrap_or(0);
-        let at = path.to_string();
-        let mut file = ParquetFile::new(self.table.store().clone(), path, size);
-        let read = file.metadata().await;
-        let metadata = read.map_err(|error| read_error(&at, error))?;
-        let columns = metadata.file_metadata().schema_descr_ptr();
-        let roots = columns.root_schema().get_fields();
-        let names: HashMap<String, usize> = roots
-            .iter()
-            .enumerate()
-            .map(|(index, field)| (field.name().to_owned(), index))
-            .collect();
-        let origins = wanted.origins(&schema, |name| names.contains_key(name))?;
+        let deleted = self.deleted(meta, path.as_ref()).await?;
+        let file = File {
+            opener: self,
+            meta,
+            path,
+            schema,
+            wanted,
+            deleted,
+            batch_rows,
+        };
+        match format {
+            Format::Parquet => file.parquet().await,
+            Format::Avro => file.avro().await,
+        }
+    }
+
+    /// The rows of a file that are deleted.
+    async fn deleted(
+        &self,
+        meta: &DataFileMeta,
+        path: &str,
+    ) -> Result<Option<Cow<'_, DeletionVector>>> {
+        let deleted = match &self.deletions {
+            Deleted::Loaded(vectors) => vectors.get(&meta.file_name).map(Cow::Borrowed),
+            Deleted::Located(files) => match files.get(&meta.file_name) {
+                Some(file) => Some(Cow::Owned(self.table.deleted_rows(file).await?)),
+                None => None,
+            },
+        };
+        if let Some(vector) = &deleted {
+            check_deleted(vector, meta, path)?;
+        }
+        Ok(deleted)
+    }
+}
+
+/// A file that is about to be opened.
+struct File<'a> {
+    opener: &'a FileOpener,
+    meta: &'a DataFileMeta,
+    path: Path,
+    schema: Arc<Schema>,
+    wanted: &'a Wanted,
+    deleted: Option<Cow<'a, DeletionVector>>,
+    batch_rows: usize,
+}
+
+impl File<'_> {
+    fn size(&self) -> u64 {
+        u64::try_from(self.meta.file_size).unwrap_or(0)
+    }
+
+    /// Where each wanted column comes from, and where those of the file stand in it.
+    fn columns(&self, names: &HashMap<String, usize>) -> Result<(Vec<Origin>, Vec<usize>)> {
+        let has = |name: &str| names.contains_key(name);
+        let origins = self.wanted.origins(&self.schema, has)?;
         let mut indexes = Vec::new();
         for origin in &origins {
             if let Origin::File(name, _) = origin
                 && name != POSITION
             {
                 indexes.push(*names.get(name).ok_or_else(|| Error::Corrupt {
-                    path: at.clone(),
+                    path: self.path.to_string(),
                     message: format!("column {name} is missing"),
                 })?);
             }
         }
-        let mask = ProjectionMask::roots(&columns, indexes);
-        let read;
-        let deleted = match &self.deletions {
-            Deleted::Loaded(vectors) => vectors.get(&meta.file_name),
-            Deleted::Located(files) => match files.get(&meta.file_name) {
-                Some(file) => {
-                    read = self.table.deleted_rows(file).await?;
-                    Some(&read)
-                }
-                None => None,
-            },
-        };
-        if let Some(vector) = deleted {
-            check_deleted(vector, meta, &at)?;
+        Ok((origins, indexes))
+    }
+
+    /// Of these rows the ones that are to be read.
+    fn left(&self, rows: &[Range<u64>]) -> Vec<Range<usize>> {
+        let selected = self.opener.selected.as_ref();
+        let deleted = self.deleted.as_deref();
+        match selected.and_then(|selected| selected.get(&self.meta.file_name)) {
+            Some(selected) => left(&common(rows, selected), deleted),
+            None => left(rows, deleted),
         }
-        let left = self.rows(meta, &metadata, &schema, deleted);
-        let rows = self.read_rows(file, metadata, mask, &left, batch_rows);
+    }
+
+    /// Positions of the rows that are left, if they are asked for.
+    fn positions(&self, left: Vec<Range<usize>>) -> Option<Positions> {
+        let wanted = self.wanted.system.contains(&POSITION);
+        wanted.then(|| Positions::new(left))
+    }
+
+    async fn parquet(self) -> Result<FileStream> {
+        let at = self.path.to_string();
+        let store = self.opener.table.store().clone();
+        let mut file = ParquetFile::new(store, self.path.clone(), self.size());
+        let read = file.metadata().await;
+        let metadata = read.map_err(|error| read_error(&at, error))?;
+        let columns = metadata.file_metadata().schema_descr_ptr();
+        let roots = columns.root_schema().get_fields().iter().enumerate();
+        let names = roots.map(|(index, field)| (field.name().to_owned(), index));
+        let (origins, indexes) = self.columns(&names.collect())?;
+        let mask = ProjectionMask::roots(&columns, indexes);
+        let groups = self.opener.groups(&metadata, &self.schema);
+        let left = self.left(&groups);
+        let rows = self
+            .opener
+            .read_rows(file, metadata, mask, &left, self.batch_rows);
         let rows = rows.await.map_err(|error| read_error(&at, error))?;
-        let with_positions = wanted.system.contains(&POSITION);
-        let mut positions = with_positions.then(|| Positions::new(left));
-        let stream = futures::stream::try_unfold(rows, |mut rows| async move {
+        let mut positions = self.positions(left);
+        let stream = stream::try_unfold(rows, |mut rows| async move {
             Ok(rows.next().await?.map(|batch| (batch, rows)))
         });
-        let target = wanted.schema.clone();
+        let target = self.wanted.schema.clone();
         Ok(stream
             .map_err(move |error| read_error(&at, error))
             .and_then(move |batch| {
-                let batch = match &mut positions {
-                    Some(positions) => positioned(&batch, positions),
-                    None => Ok(batch),
-                };
-                let bound = batch.and_then(|batch| bind(&target, &origins, &batch));
-                std::future::ready(bound)
+                std::future::ready(bound(&target, &origins, &mut positions, batch))
             })
             .boxed())
     }
+
+    async fn avro(self) -> Result<FileStream> {
+        let count = u64::try_from(self.meta.row_count).unwrap_or(0);
+        let source = avro::Source {
+            store: self.opener.table.store().clone(),
+            path: self.path.clone(),
+            size: self.size(),
+            rows: count,
+        };
+        let mut origins = Vec::new();
+        let rows = avro::Rows::open(source, self.batch_rows, |names| {
+            let names = names.iter().cloned().zip(0..).collect();
+            let (found, indexes) = self.columns(&names)?;
+            origins = found;
+            Ok(indexes)
+        });
+        let rows = rows.await?;
+        let all = 0..count;
+        let left = self.left(std::slice::from_ref(&all));
+        let mut positions = self.positions(left.clone());
+        let target = self.wanted.schema.clone();
+        let next = move |batch: RecordBatch, first: usize| {
+            let batch = filter_record_batch(&batch, &within(&left, first, batch.num_rows()))?;
+            bound(&target, &origins, &mut positions, batch)
+        };
+        let state = (rows, 0, next);
+        let stream = stream::try_unfold(state, |(mut rows, first, mut next)| async move {
+            let Some(batch) = rows.next().await? else {
+                return Ok(None);
+            };
+            let then = first + batch.num_rows();
+            let batch = next(batch, first)?;
+            Ok(Some((batch, (rows, then, next))))
+        });
+        let some = |batch: &RecordBatch| std::future::ready(batch.num_rows() > 0);
+        Ok(stream.try_filter(some).boxed())
+    }
+}
+
+/// The wanted columns of a batch of the file's.
+fn bound(
+    target: &SchemaRef,
+    origins: &[Origin],
+    positions: &mut Option<Positions>,
+    batch: RecordBatch,
+) -> Result<RecordBatch> {
+    let batch = match positions {
+        Some(positions) => positioned(&batch, positions)?,
+        None => batch,
+    };
+    bind(target, origins, &batch)
 }
 
 impl FileOpener {
-    /// The rows that are to be read.
-    fn rows(
-        &self,
-        meta: &DataFileMeta,
-        metadata: &ParquetMetaData,
-        schema: &Schema,
-        deleted: Option<&DeletionVector>,
-    ) -> Vec<Range<usize>> {
+    /// The rows of the row groups in which some may match.
+    fn groups(&self, metadata: &ParquetMetaData, schema: &Schema) -> Vec<Range<u64>> {
         let mut ranges = Vec::with_capacity(metadata.num_row_groups());
         let mut row = 0;
         let fields = self.fields_with_statistics(schema);
@@ -315,11 +424,7 @@ impl FileOpener {
             }
             row += rows;
         }
-        let selected = self.selected.as_ref();
-        match selected.and_then(|selected| selected.get(&meta.file_name)) {
-            Some(rows) => left(&common(&ranges, rows), deleted),
-            None => left(&ranges, deleted),
-        }
+        ranges
     }
 
     /// Begins to read columns of rows.
@@ -351,6 +456,23 @@ impl FileOpener {
         })
         .collect()
     }
+}
+
+/// Which of so many rows, from the first one on, are in ranges that ascend.
+fn within(ranges: &[Range<usize>], first: usize, rows: usize) -> BooleanArray {
+    let mut is_within = BooleanBufferBuilder::new(rows);
+    let behind = ranges.partition_point(|range| range.end <= first);
+    for range in ranges.get(behind..).unwrap_or_default() {
+        let start = range.start.saturating_sub(first).min(rows);
+        let end = range.end.saturating_sub(first).min(rows);
+        is_within.append_n(start.saturating_sub(is_within.len()), false);
+        is_within.append_n(end.saturating_sub(is_within.len()), true);
+        if end == rows {
+            break;
+        }
+    }
+    is_within.append_n(rows - is_within.len(), false);
+    BooleanArray::new(is_within.finish(), None)
 }
 
 /// What is in both: ranges that ascend. None reaches over an end of one of the first.
@@ -396,18 +518,26 @@ fn positioned(batch: &RecordBatch, positions: &mut Positions) -> Result<RecordBa
     )?)
 }
 
-/// Refuses data files of a format that is not read.
-pub(super) fn check_format(table: &Table, file: &DataFileMeta) -> Result<()> {
-    if file.file_name.ends_with(".parquet") {
-        return Ok(());
-    }
+/// What a data file is in.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Format {
+    Parquet,
+    Avro,
+}
+
+/// The format of a data file, which its name ends with; refuses those that are not read.
+pub(super) fn check_format(table: &Table, file: &DataFileMeta) -> Result<Format> {
     let format = file.file_name.rsplit('.').next().unwrap_or_default();
-    Err(Error::Unsupported(format!(
-        "table {}: data file {} is of format {format}, and only Parquet is read. Set its option \
-         file.format to parquet, compact it fully with another engine, then read it",
-        table.name(),
-        file.file_name
-    )))
+    match format {
+        "parquet" => Ok(Format::Parquet),
+        "avro" => Ok(Format::Avro),
+        _ => Err(Error::Unsupported(format!(
+            "table {}: data file {} is of format {format}, and only Parquet and Avro are read. Set \
+             its option file.format to parquet, compact it fully with another engine, then read it",
+            table.name(),
+            file.file_name
+        ))),
+    }
 }
 
 /// What the store said, if it was the store; else the file is damaged.

@@ -193,17 +193,25 @@ impl Schema {
     /// The options under which this crate does not write the table, each with the reason; empty
     /// when it does. The bucket count is looked at when a table is made, and by writers.
     pub fn unsupported_options(&self) -> Vec<String> {
+        self.unsupported(|_, _| false)
+    }
+
+    /// As [`Schema::unsupported_options`], without what `is_taken` takes nevertheless.
+    fn unsupported(&self, is_taken: impl Fn(&str, &str) -> bool) -> Vec<String> {
         let option = |name: &str| self.options.get(name).map(|value| value.trim());
         let mut found = Vec::new();
         for (name, fine, why) in FINE {
             if let Some(value) = option(name)
                 && !fine.iter().any(|fine| value.eq_ignore_ascii_case(fine))
+                && !is_taken(name, value)
             {
                 found.push(format!("option {name} = {value}: {why}"));
             }
         }
         for (name, why) in REFUSED {
-            if let Some(value) = option(name) {
+            if let Some(value) = option(name)
+                && !is_taken(name, value)
+            {
                 found.push(format!("option {name} = {value}: {why}"));
             }
         }
@@ -282,9 +290,19 @@ impl Schema {
             .collect()
     }
 
-    /// Refuses options under which rows or files would mean something else than this crate writes.
+    /// Refuses options under which rows or files would mean something else than this crate writes,
+    /// for a new table.
     pub(crate) fn check_options(&self) -> Result<()> {
         match self.unsupported_options().into_iter().next() {
+            Some(reason) => Err(Error::Unsupported(reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`Schema::check_options`], for a table that is there. One whose files others write as
+    /// Avro is taken: files may be of any format, and those of this crate are Parquet.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        match self.unsupported(is_avro).into_iter().next() {
             Some(reason) => Err(Error::Unsupported(reason)),
             None => Ok(()),
         }
@@ -307,16 +325,30 @@ fn has_fine_times(data_type: &DataType) -> bool {
     }
 }
 
+/// Whether an option says that data files are Avro, or Parquet, on some levels.
+fn is_avro(name: &str, value: &str) -> bool {
+    let is_read = |format: &str| ["avro", "parquet"].contains(&format.trim());
+    let value = value.to_ascii_lowercase();
+    match name {
+        "file.format" => is_read(&value),
+        "file.format.per.level" => value.split(',').all(|level| {
+            level
+                .split_once(':')
+                .is_some_and(|(_, format)| is_read(format))
+        }),
+        _ => false,
+    }
+}
+
 impl Table {
-    /// As [`Schema::check_options`], with the table's name.
+    /// As [`Schema::check_writable`], with the table's name.
     pub(crate) fn check_options(&self) -> Result<()> {
-        match self.schema().unsupported_options().into_iter().next() {
-            Some(reason) => Err(Error::Unsupported(format!(
-                "table {}: {reason}",
-                self.name()
-            ))),
-            None => Ok(()),
-        }
+        self.schema().check_writable().map_err(|error| match error {
+            Error::Unsupported(reason) => {
+                Error::Unsupported(format!("table {}: {reason}", self.name()))
+            }
+            error => error,
+        })
     }
 
     /// Refuses a table whose rows are appended, for writers that sort them by key.
@@ -371,6 +403,7 @@ mod tests {
             ("file.format", "orc"),
             ("manifest.format", "orc"),
             ("fields.v.default-value", "7"),
+            ("file.format.per.level", "0:avro"),
             ("target-file-size", "much"),
             ("num-levels", "1"),
             ("changelog-file.format", "avro"),
@@ -403,6 +436,25 @@ mod tests {
             ("deletion-vectors.enabled", "true"),
         ] {
             assert_eq!(found(name, value), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn tables_with_files_in_avro_are_taken_and_not_made() {
+        for (name, value, taken) in [
+            ("file.format", "avro", true),
+            ("file.format", "AVRO", true),
+            ("file.format", "orc", false),
+            ("file.format.per.level", "0:avro,5:parquet", true),
+            ("file.format.per.level", "0:avro, 5:orc", false),
+            ("file.format.per.level", "avro", false),
+        ] {
+            let schema = Schema {
+                options: [(name.to_owned(), value.to_owned())].into(),
+                ..Schema::empty()
+            };
+            assert!(schema.check_options().is_err(), "{value}");
+            assert_eq!(schema.check_writable().is_ok(), taken, "{value}");
         }
     }
 

@@ -14,7 +14,7 @@ use crate::support::{
     value::{Type, Value},
 };
 
-const DIMENSIONS: [(&str, &[&str]); 9] = [
+const DIMENSIONS: [(&str, &[&str]); 10] = [
     ("table", &["keyed", "dynamic", "append", "append-fixed"]),
     ("partitions", &["none", "one", "two"]),
     (
@@ -37,6 +37,7 @@ const DIMENSIONS: [(&str, &[&str]); 9] = [
     ("key", &["bigint", "string", "composite", "exotic"]),
     ("values", &["plain", "wide", "nested"]),
     ("creator", &["java", "ours"]),
+    ("files", &["parquet", "avro", "levels"]),
 ];
 
 /// A place in the matrix; each number is a position in that dimension's values.
@@ -156,6 +157,12 @@ impl Case {
         columns.push(column("d", Type::Decimal(10, 2), true));
         columns.push(column("f", Type::Float, true));
         let more = match self.of("values") {
+            "wide" if self.of("files") != "parquet" => {
+                // Java's Avro has no more digits.
+                let mut wide = wide();
+                wide.retain(|kind| *kind != Type::Timestamp(9));
+                wide
+            }
             "wide" => wide(),
             "nested" => nested(),
             _ => Vec::new(),
@@ -223,6 +230,12 @@ impl Case {
                     "false"
                 },
             );
+        }
+        // This crate reads such files; what it writes is Parquet.
+        match self.of("files") {
+            "avro" => set("file.format", "avro"),
+            "levels" => set("file.format.per.level", "0:avro,5:parquet"),
+            _ => {}
         }
         if self.of("engine") == "aggregation" {
             set("fields.a.aggregate-function", "sum");
@@ -298,6 +311,7 @@ fn nested() -> Vec<Type> {
     vec![
         Type::Array(Box::new(Type::Text)),
         Type::Map(Box::new(Type::Text), Box::new(Type::Int)),
+        Type::Map(Box::new(Type::Int), Box::new(Type::Text)),
         row.clone(),
         Type::Array(Box::new(row)),
     ]

@@ -154,10 +154,14 @@ impl Value {
                 let length = rng.random_range(0..4);
                 Self::List((0..length).map(|_| Self::maybe(item, rng)).collect())
             }
-            Type::Map(_, value) => {
+            Type::Map(key, value) => {
                 let length = rng.random_range(0..4);
+                let key = |at: i64| match **key {
+                    Type::Text => Self::Text(format!("k{at}")),
+                    _ => Self::Int(at * 1000 - 1000),
+                };
                 let pairs = (0..length)
-                    .map(|at| (Self::Text(format!("k{at}")), Self::maybe(value, rng)))
+                    .map(|at| (key(at), Self::maybe(value, rng)))
                     .collect();
                 Self::Map(pairs)
             }

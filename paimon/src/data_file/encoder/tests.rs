@@ -1,4 +1,4 @@
-use super::*;
+use super::{parquet_schema::bytes_of_decimal, *};
 use crate::fixture::{ALL_TYPES, fixture};
 
 /// Printed from the footer of a file of Java Paimon 1.4.2 of the same schema.

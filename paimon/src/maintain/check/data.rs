@@ -60,11 +60,12 @@ impl Checker<'_> {
             let extra = crate::partition::segment(folder, extra)?;
             self.exists(&extra, None, ProblemKind::Size).await?;
         }
-        let parquet = file.meta.file_name.ends_with(".parquet");
+        let name = &file.meta.file_name;
+        let is_read = name.ends_with(".parquet") || name.ends_with(".avro");
         let Some(bytes) = bytes.filter(|_| self.request.data) else {
             return Ok(());
         };
-        if !parquet || file.meta.write_cols.is_some() {
+        if !is_read || file.meta.write_cols.is_some() {
             self.report.files_not_read += 1;
             return Ok(());
         }
