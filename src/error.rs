@@ -20,6 +20,9 @@ pub enum JobError {
     /// The state folder.
     #[error("state: {0}")]
     State(#[from] StateError),
+    /// Another program was faster: what is not committed yet has to be made again.
+    #[error("lake: {0}")]
+    Overtaken(#[source] paimon::Error),
     /// Another instance runs the job.
     #[error(
         "another instance runs this job: process {} on {} (epoch {}). Stop it first, or give this \
@@ -44,6 +47,7 @@ impl JobError {
             Self::Source(error) => error.is_transient(),
             Self::Lake(error) => error.is_transient(),
             Self::State(error) => error.is_transient(),
+            Self::Overtaken(_) => true,
             Self::Held { .. } | Self::Definite(_) | Self::Internal(_) => false,
         }
     }

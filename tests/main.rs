@@ -20,6 +20,7 @@ mod schema_changes;
 mod self_check;
 mod startup;
 mod support;
+mod table_kinds;
 mod types;
 mod upkeep;
 mod verify;

@@ -9,7 +9,8 @@ use std::{
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use headwater_connectors::TableName;
 use headwater_paimon::{
-    Catalog, CommitKind, CommitOutcome, CommitRequest, Expect, Table, TableCommitter, TagRequest,
+    Catalog, CommitKind, CommitOutcome, CommitRequest, Error as LakeError, Expect, Table,
+    TableCommitter, TagRequest,
 };
 use tokio::sync::Mutex;
 
@@ -153,7 +154,24 @@ impl Committer {
         if check == PreparedCheck::Recovered {
             look_for_files(&mut committer, commit, &request).await?;
         }
-        let outcome = committer.commit(&request).await?;
+        let outcome = match committer.commit(&request).await {
+            Err(error @ LakeError::Conflict { .. }) if has_index(&request) => {
+                tracing::warn!(
+                    %error,
+                    "another program writes into the table beside the job: its keys are looked at"
+                );
+                let messages = committer
+                    .table()
+                    .prepare_index_again(&request.messages)
+                    .await?;
+                let request = CommitRequest {
+                    messages,
+                    ..request
+                };
+                committer.commit(&request).await?
+            }
+            outcome => outcome?,
+        };
         failpoint::reach("between-table-commits");
         let committed = match outcome {
             CommitOutcome::Committed {
@@ -189,6 +207,12 @@ impl Committer {
         let mut tables = self.tables.lock().await;
         Ok(tables.entry(name).or_insert(committer).clone())
     }
+}
+
+/// Whether a commit says what it knows of the table's index of dynamic buckets.
+fn has_index(request: &CommitRequest) -> bool {
+    let mut messages = request.messages.iter();
+    messages.any(|message| message.known_index_files.is_some())
 }
 
 /// The oldest snapshot that is left, when all that are left are compactions.

@@ -24,8 +24,9 @@ use crate::{
 };
 
 /// Options with the values that are fine, and why others are not.
-const FINE: [(&str, &[&str], &str); 13] = [
-    ("file.format", &["parquet"], "data files are Parquet"),
+const FINE: [(&str, &[&str], &str); 14] = [
+    ("file.format", &["parquet"], FORMAT),
+    ("changelog-file.format", &["parquet"], FORMAT),
     ("manifest.format", &["avro"], "manifests are Avro"),
     ("bucket-function.type", &["default"], BUCKETS),
     ("data-file.external-paths.strategy", &["none"], ELSEWHERE),
@@ -42,7 +43,7 @@ const FINE: [(&str, &[&str], &str); 13] = [
 
 /// Options that must not be set at all.
 const REFUSED: [(&str, &str); 17] = [
-    ("file.format.per.level", "data files are Parquet"),
+    ("file.format.per.level", FORMAT),
     ("file.compression.per.level", NOT_YET),
     ("data-file.path-directory", ELSEWHERE),
     ("data-file.external-paths", ELSEWHERE),
@@ -61,6 +62,9 @@ const REFUSED: [(&str, &str); 17] = [
     ("pk-full-text.index.columns", INDEX),
 ];
 
+const FORMAT: &str = "only Parquet is written: set file.format to parquet, remove \
+                      file.format.per.level and changelog-file.format, and compact the table fully \
+                      with another engine where older files are not Parquet";
 const BUCKETS: &str = "rows are placed by the default function";
 const ELSEWHERE: &str = "data files stand in the table's own folder";
 const DEFAULTS: &str = "NULL is written as NULL, not as another value";
