@@ -173,7 +173,9 @@ async fn target(
     match job.catalog.table(&sink.database, &sink.table).await? {
         None => {
             let (rows, bytes) = job.source.estimate(schema).await?;
-            let buckets = options.new_schema(schema, &sink, bytes, snapshot)?.buckets();
+            let buckets = options
+                .new_schema(schema, &sink, bytes, snapshot)?
+                .buckets();
             let buckets = match u64::try_from(buckets) {
                 Ok(buckets) => counted(buckets, "bucket"),
                 Err(_) => "dynamic buckets".to_owned(),
@@ -194,6 +196,8 @@ async fn target(
                 )));
             }
             let filled = match existing.latest_snapshot().await? {
+                // A job that goes on looks at them itself: it has to read the same manifests.
+                Some(_) if started => true,
                 Some(newest) => {
                     existing.check_formats(&existing.live_files(&newest).await?)?;
                     true

@@ -9,11 +9,14 @@ use std::time::Duration;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
-    exactness::{aborts_at, finish, seen},
+    exactness::{aborts_at, finish},
     support::{
         Database, Headwater, JobFile, Lake, Server, Workload, dump, env_number, eventually, oracle,
     },
 };
+
+/// The snapshot takes a while, so that kills and compactions meet it.
+const SLOWLY: &str = "limits:\n  source:\n    rows-per-second: 4000\n";
 
 /// Kills a job `kills` times, in its snapshot and behind it; after each kill Java compacts some of
 /// the tables, now and then fully. (Beside the running job it may not commit: on a local file system
@@ -74,7 +77,7 @@ async fn deletion_vectors_stay_exact_through_kills_and_java_compactions() {
     let workload = Workload::create(&database, 8000).await;
     let job = JobFile::new(server, &database, &lake)
         .sink("table.properties.deletion-vectors.enabled", "true")
-        .source("scan.snapshot.rows-per-second", "20000");
+        .with(SLOWLY);
     let running = workload.start(3, seed, Duration::from_millis(5)).await;
     killed_and_compacted_by_java(&job, &lake, &database, seed, 7).await;
     running.stop().await;
@@ -95,7 +98,7 @@ async fn dynamic_buckets_stay_exact_through_kills_and_java_goes_on() {
     let job = JobFile::new(server, &database, &lake)
         .sink("table.properties.bucket", "-1")
         .sink("table.properties.dynamic-bucket.target-row-num", "1500")
-        .source("scan.snapshot.rows-per-second", "20000");
+        .with(SLOWLY);
     let running = workload.start(3, seed, Duration::from_millis(5)).await;
     killed_and_compacted_by_java(&job, &lake, &database, seed, 6).await;
     running.stop().await;
@@ -112,7 +115,7 @@ async fn java_goes_on(lake: &Lake, database: &Database, table: &str) {
         .iter()
         .map(|line| line.replace(r#""paid":false"#, r#""paid":true"#))
         .collect();
-    let deletes = lines[kept..].iter().map(|line| format!(r#"-D {line}"#));
+    let deletes = lines[kept..].iter().map(delete_of);
     let new = (0..30).map(|at| {
         let line = &lines[at];
         let (_, rest) = line.split_once(',').unwrap();
@@ -122,8 +125,8 @@ async fn java_goes_on(lake: &Lake, database: &Database, table: &str) {
     let mut input: Vec<String> = changed.clone();
     input.extend(deletes);
     input.extend(new.clone());
-    let args = [&lake.warehouse(), &name, "--commit-user", "java"];
-    oracle::java("write", &args.map(String::as_str), &input.join("\n"));
+    let args = [&lake.warehouse(), name.as_str(), "--commit-user", "java"];
+    oracle::java("write", &args, &input.join("\n"));
     let mut expected = changed;
     expected.extend(lines[20..kept].iter().cloned());
     expected.extend(new);
@@ -149,10 +152,7 @@ SELECT i, CONCAT('v', i) FROM n",
         let name = format!("{}.{route}", database.name);
         let warehouse = lake.warehouse();
         let schema = serde_json::json!({
-            "fields": [
-                {"name": "id", "type": "INT NOT NULL"},
-                {"name": "v", "type": "VARCHAR(20)"}
-            ],
+            "columns": [["id", "INT NOT NULL"], ["v", "VARCHAR(20)"]],
             "primaryKeys": ["id"],
             "options": {
                 "bucket": "-1",
@@ -169,14 +169,16 @@ SELECT i, CONCAT('v', i) FROM n",
                 "route:\n  - source-table: {0}.t\n    sink-table: {0}.{route}\n",
                 database.name
             ))
-            .with(&format!("state:\n  path: {}/state-{vectors}\n", lake.folder().display()));
+            .with(&format!(
+                "state:\n  path: {}/state-{vectors}\n",
+                lake.folder().display()
+            ));
         let mut process = Headwater::run(&job, &lake);
-        eventually("it runs", Duration::from_secs(60), async || {
+        eventually("it begins", Duration::from_secs(60), async || {
             assert!(process.is_running(), "{}", process.output());
-            lake.folder().join(format!("state-{vectors}")).exists()
+            process.output().contains("starting from nothing")
         })
         .await;
-        tokio::time::sleep(Duration::from_secs(1)).await;
         database
             .run(
                 "UPDATE t SET v = CONCAT(v, '!') WHERE id % 7 = 0;
@@ -198,13 +200,17 @@ SELECT i, 'new' FROM n",
     }
 }
 
+fn delete_of(line: &String) -> String {
+    format!(r#"{{"kind":"-D","row":{line}}}"#)
+}
+
 /// Java updates and deletes rows of both and adds new ones.
 fn java_changes(lake: &Lake, name: &str) {
     let before = lake.read(name, None);
     let changed = |line: &str| line.replace(r#""v":""#, r#""v":"J"#);
     let mut input: Vec<String> = before.iter().step_by(5).map(|line| changed(line)).collect();
     let deletes = before.iter().skip(1).step_by(5);
-    input.extend(deletes.clone().map(|line| format!("-D {line}")));
+    input.extend(deletes.map(delete_of));
     oracle::java("write", &[&lake.warehouse(), name], &input.join("\n"));
     let mut expected: Vec<String> = Vec::new();
     for (at, line) in before.iter().enumerate() {
@@ -218,6 +224,116 @@ fn java_changes(lake: &Lake, name: &str) {
     lake.assert_holds(&[(name.to_owned(), expected)]);
 }
 
+/// Java adds keys to a table with dynamic buckets while a job writes it, some of which come from the
+/// source too: the job takes the index in, or begins again where a key is in two buckets. No key is
+/// there twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_java_adds_beside_a_job_stay_in_one_bucket() {
+    let (server, lake) = (Server::shared(), Lake::new());
+    let database = server.database("foreign").await;
+    let numbers = |from: u32, upto: u32| {
+        format!(
+            "WITH RECURSIVE n (i) AS (SELECT {from} UNION ALL SELECT i + 1 FROM n WHERE i < {upto}) \
+             SELECT i, CONCAT('v', i) FROM n"
+        )
+    };
+    let filled = format!("INSERT INTO t {}", numbers(1, 100));
+    database
+        .run(&format!(
+            "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20));\n{filled}"
+        ))
+        .await;
+    let job = JobFile::new(server, &database, &lake)
+        .sink("table.properties.bucket", "-1")
+        .sink("table.properties.dynamic-bucket.target-row-num", "30");
+    let name = format!("{}.t", database.name);
+    let mut process = Headwater::run(&job, &lake);
+    let mut arrive = async |rows: usize| {
+        eventually("rows arrive", Duration::from_secs(60), async || {
+            assert!(process.is_running(), "{}", process.output());
+            lake.read(&name, None).len() == rows
+        })
+        .await;
+    };
+    arrive(100).await;
+    let warehouse = lake.warehouse();
+    let write = |lines: &[String]| {
+        let args = [warehouse.as_str(), &name, "--commit-user", "java"];
+        oracle::java("write", &args, &lines.join("\n"));
+    };
+    // Keys that the source never has.
+    let java: Vec<String> = (5000..5020)
+        .map(|id| format!(r#"{{"id":{id},"v":"java"}}"#))
+        .collect();
+    write(&java);
+    database
+        .run(&format!("INSERT INTO t {}", numbers(101, 150)))
+        .await;
+    arrive(170).await;
+    // Keys that the source has a moment later, behind others that take the room.
+    let both: Vec<String> = (200..260)
+        .map(|id| format!(r#"{{"id":{id},"v":"java"}}"#))
+        .collect();
+    write(&both);
+    database
+        .run(&format!(
+            "BEGIN; INSERT INTO t {}; INSERT INTO t {}; COMMIT",
+            numbers(151, 199),
+            numbers(200, 260)
+        ))
+        .await;
+    arrive(280).await;
+    let began_again = process.output().contains("another writer put a key");
+    assert!(
+        began_again,
+        "the keys went to the same buckets:\n{}",
+        process.output()
+    );
+    process.stop().await;
+    let mut expected = dump::lines(&database, "t").await;
+    expected.extend(java);
+    expected.sort_unstable();
+    lake.assert_holds(&[(name, expected)]);
+}
+
+/// Without GTIDs a row of the snapshot may be older than what is committed.
+#[tokio::test(flavor = "multi_thread")]
+async fn deletion_vectors_need_gtids() {
+    if Server::is_given() {
+        return;
+    }
+    let off = ["--gtid-mode=OFF", "--enforce-gtid-consistency=OFF"];
+    let (server, lake) = (Server::private("vectors", &off), Lake::new());
+    let database = server.database_of("vectors").await;
+    database
+        .run("CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)")
+        .await;
+    let job = JobFile::new(&server, &database, &lake)
+        .sink("table.properties.deletion-vectors.enabled", "true");
+    for verb in ["run", "check"] {
+        let process = Headwater::start(verb, &job, &lake, None);
+        let words = ["deletion-vectors.enabled", "GTID", "gtid_mode=ON"];
+        process.fails_naming(&words).await;
+    }
+    // With the log alone there is nothing that could be older.
+    let job = job.source("scan.startup.mode", "latest-offset");
+    let mut process = Headwater::run(&job, &lake);
+    eventually("it begins", Duration::from_secs(60), async || {
+        assert!(process.is_running(), "{}", process.output());
+        process.output().contains("starting from nothing")
+    })
+    .await;
+    database
+        .run("INSERT INTO t VALUES (3); DELETE FROM t WHERE id = 1")
+        .await;
+    let name = format!("{}.t", database.name);
+    eventually("the row arrives", Duration::from_secs(60), async || {
+        lake.read(&name, None) == [r#"{"id":3}"#]
+    })
+    .await;
+    process.stop().await;
+}
+
 /// Options and files that the job does not write or read are refused before anything is read.
 #[tokio::test(flavor = "multi_thread")]
 async fn other_file_formats_are_refused_when_the_table_is_taken_up() {
@@ -229,10 +345,7 @@ async fn other_file_formats_are_refused_when_the_table_is_taken_up() {
     let name = format!("{}.t", database.name);
     let warehouse = lake.warehouse();
     let schema = serde_json::json!({
-        "fields": [
-            {"name": "id", "type": "INT NOT NULL"},
-            {"name": "v", "type": "VARCHAR(20)"}
-        ],
+        "columns": [["id", "INT NOT NULL"], ["v", "VARCHAR(20)"]],
         "primaryKeys": ["id"],
         "options": {"bucket": "1", "file.format": "orc"}
     });
@@ -244,15 +357,22 @@ async fn other_file_formats_are_refused_when_the_table_is_taken_up() {
         let process = Headwater::start(verb, &job, &lake, None);
         process.fails_naming(&words).await;
     }
-    oracle::java("alter", &[&warehouse, &name, "set", "file.format", "parquet"], "");
+    oracle::java(
+        "alter",
+        &[&warehouse, &name, "set", "file.format", "parquet"],
+        "",
+    );
     for verb in ["run", "check"] {
         let process = Headwater::start(verb, &job, &lake, None);
-        process.fails_naming(&[".orc", "compact it fully"]).await;
+        process
+            .fails_naming(&[".orc", "force-rewrite-all-files"])
+            .await;
     }
     // As the message says.
-    oracle::java("compact", &[&warehouse, &name, "--full"], "");
-    let process = Headwater::start("check", &job, &lake, None);
-    let mut process = process;
+    let rewriting = "compaction.force-rewrite-all-files=true";
+    let args = [&warehouse, name.as_str(), "--full", "--opt", rewriting];
+    oracle::java("compact", &args, "");
+    let mut process = Headwater::start("check", &job, &lake, None);
     let status = process.ended(Duration::from_secs(60)).await;
     assert!(status.success(), "{}", process.output());
 }

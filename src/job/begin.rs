@@ -133,24 +133,24 @@ pub async fn finish(
 async fn take_over(
     job: &Job,
     epoch: &mut Option<u64>,
-    record: Record,
+    mut record: Record,
     snapshots: &BTreeMap<String, i64>,
     tables: &[(Arc<TableSchema>, OpenTable)],
 ) -> Result<Record> {
-    if epoch.is_some_and(|mine| record.epoch == mine) {
-        return Ok(record);
-    }
-    let mine = record.epoch + 1;
-    let mut next = record.successor(&job.instance, mine, clock::now_ms());
-    refuse_foreign_rows(&record, tables)?;
     // Rows that someone else wrote meanwhile must not win over ours that come later.
     let highest = tables
         .iter()
         .filter_map(|(_, open)| open.max_sequence)
         .max();
-    next.next_sequence = next
-        .next_sequence
-        .max(highest.map_or(0, |highest| highest + 1));
+    let above = highest.map_or(0, |highest| highest + 1);
+    if epoch.is_some_and(|mine| record.epoch == mine) {
+        record.next_sequence = record.next_sequence.max(above);
+        return Ok(record);
+    }
+    let mine = record.epoch + 1;
+    let mut next = record.successor(&job.instance, mine, clock::now_ms());
+    refuse_foreign_rows(&record, tables)?;
+    next.next_sequence = next.next_sequence.max(above);
     job.state.create(&next).await?;
     failpoint::reach("after-take-over");
     *epoch = Some(mine);

@@ -3,7 +3,7 @@
 //! outlives it.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -483,17 +483,22 @@ async fn add_index(
     files: &mut Vec<(TableName, Vec<CommitMessage>)>,
 ) -> Result<()> {
     for (name, buckets) in buckets.iter() {
-        let has_files = |(of, messages): &(TableName, Vec<CommitMessage>)| {
-            of == name && !messages.is_empty()
-        };
-        if files.iter().any(has_files) {
-            let index = buckets.prepare().await.map_err(|error| match error {
-                // The rows go to other buckets when they are read again.
-                error @ LakeError::Conflict { .. } => JobError::Overtaken(error),
-                error => error.into(),
-            })?;
-            files.push((name.clone(), index));
+        let messages = files.iter().filter(|(of, _)| of == name);
+        let messages = messages.flat_map(|(_, messages)| messages);
+        let partitions: BTreeSet<&[u8]> = messages
+            .map(|message| message.partition.as_slice())
+            .collect();
+        let partitions: Vec<Vec<u8>> = partitions.into_iter().map(<[u8]>::to_vec).collect();
+        if partitions.is_empty() {
+            continue;
         }
+        let index = buckets.prepare(&partitions).await;
+        let index = index.map_err(|error| match error {
+            // The rows go to other buckets when they are read again.
+            error @ LakeError::Conflict { .. } => JobError::Overtaken(error),
+            error => error.into(),
+        })?;
+        files.push((name.clone(), index));
     }
     Ok(())
 }

@@ -191,10 +191,10 @@ impl Upkeep {
             || runs.all >= options.compaction.run_trigger
             || options.compaction.optimization_interval.is_some()
             || options.compacts_level_0_at_once() && runs.on_level_0 > 0;
-        if due
-            && (runs.all >= options.compaction.stop_trigger
-                || !self.is_compacted_by_others(job, &table).await?)
-        {
+        // What readers do not see before it is compacted does not wait for anybody.
+        let is_urgent = runs.all >= options.compaction.stop_trigger
+            || options.looks_up() && runs.on_level_0 > 0;
+        if due && (is_urgent || !self.is_compacted_by_others(job, &table).await?) {
             self.compact(job, name, reading, scope, compactors).await?;
         }
         if self.sweep_is_due(name) {
@@ -258,8 +258,7 @@ impl Upkeep {
         let table = committer.lock().await.table().reload().await?;
         // With deletion vectors no row of the snapshot is older than what is committed (they are
         // refused else), and nothing is put above level 0 beside other files.
-        let keep_deletes =
-            reading && !TableOptions::of(table.schema())?.deletion_vectors.enabled;
+        let keep_deletes = reading && !TableOptions::of(table.schema())?.deletion_vectors.enabled;
         let settings = CompactSettings {
             memory_bytes: job.settings.compaction_budget_bytes() as u64,
             parallelism: 1,

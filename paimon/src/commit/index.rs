@@ -92,9 +92,8 @@ impl IndexFiles {
         for entry in self.entries.iter().filter(is_hashes) {
             there += 1;
             let name = &entry.index_file.file_name;
-            let is_known = |(bucket, known): &(i32, String)| {
-                *bucket == entry.bucket && known == name
-            };
+            let is_known =
+                |(bucket, known): &(i32, String)| *bucket == entry.bucket && known == name;
             if !known.iter().any(is_known) {
                 return Err(format!(
                     "index file {name} of bucket {} is new to this commit",

@@ -473,15 +473,22 @@ impl SharedBuckets {
         Self(Arc::new(Mutex::new(assigner)))
     }
 
-    /// As [`DynamicBucketAssigner::prepare`]; what was prepared before must be committed. Keys that
-    /// another writer has added since the index was read are taken in first.
+    /// As [`DynamicBucketAssigner::prepare`], for a commit with rows of these partitions, whenever
+    /// they were placed; what was prepared before must be committed. Keys that another writer has
+    /// added since the index was read are taken in first.
     ///
     /// # Errors
     /// As [`DynamicBucketAssigner::prepare`]; [`Error::Conflict`] when another writer has put a key
     /// into another bucket: then this and all rows that it placed since the last commit are to be
     /// given up, and a new one reads the index as it is now.
-    pub async fn prepare(&self) -> Result<Vec<CommitMessage>> {
+    pub async fn prepare(&self, partitions: &[Vec<u8>]) -> Result<Vec<CommitMessage>> {
         let mut assigner = self.0.lock().await;
+        assigner.load(partitions).await?;
+        for partition in partitions {
+            if let Some(index) = assigner.partitions.get_mut(partition) {
+                index.placed = true;
+            }
+        }
         assigner.take_in_foreign_keys().await?;
         assigner.prepare().await
     }

@@ -354,7 +354,8 @@ pub(super) fn check_format(table: &Table, file: &DataFileMeta) -> Result<()> {
     let format = file.file_name.rsplit('.').next().unwrap_or_default();
     Err(Error::Unsupported(format!(
         "table {}: data file {} is of format {format}, and only Parquet is read. Set its option \
-         file.format to parquet, compact it fully with another engine, then read it",
+         file.format to parquet and have another engine compact it fully, with option \
+         compaction.force-rewrite-all-files = true",
         table.name(),
         file.file_name
     )))

@@ -131,7 +131,7 @@ async fn partitions_that_are_committed_make_room() {
     for hash in 0..20 {
         assigner.assign(&[1], hash).unwrap();
     }
-    let error = assigner.load(&[vec![2]]).await.unwrap_err();
+    let error = assigner.load(&[vec![1], vec![2]]).await.unwrap_err();
     assert!(error.to_string().contains("bucket = -1"), "{error}");
     assert!(memory.is_over());
     let unknown = fixture.table.schema().buckets();
@@ -159,12 +159,15 @@ async fn writers_that_share_buckets_agree() {
         int_batch(&rows)
     };
     let buckets = share();
-    let mut messages = Vec::new();
     for number in 1..=3 {
         let from = number as i32 * 20;
-        let mut bulk = BulkWriter::with_buckets(table.clone(), settings, 0, buckets.clone()).unwrap();
-        let mut buffer = WriteBuffer::with_buckets(table.clone(), settings, buckets.clone()).unwrap();
-        buffer.write(&rows(from + 5..from + 30), None, number * 100).unwrap();
+        let mut bulk =
+            BulkWriter::with_buckets(table.clone(), settings, 0, buckets.clone()).unwrap();
+        let mut buffer =
+            WriteBuffer::with_buckets(table.clone(), settings, buckets.clone()).unwrap();
+        buffer
+            .write(&rows(from + 5..from + 30), None, number * 100)
+            .unwrap();
         let (bulk, changes) = tokio::join!(
             async {
                 bulk.write(&rows(from..from + 10)).await.unwrap();
@@ -173,8 +176,9 @@ async fn writers_that_share_buckets_agree() {
             },
             buffer.flush()
         );
-        messages = bulk;
+        let mut messages = bulk;
         messages.extend(changes.unwrap());
+        let partitions = [NO_PARTITION.to_vec()];
         // Somebody else adds keys that are not ours.
         let mut foreign = WriteBuffer::new(table.clone(), settings).unwrap();
         let id = 1000 + number as i32;
@@ -182,16 +186,25 @@ async fn writers_that_share_buckets_agree() {
         let theirs = foreign.flush().await.unwrap();
         if number < 3 {
             table.commit(&commit(100 + number, theirs)).await.unwrap();
-            messages.extend(buckets.prepare().await.unwrap());
-            table.commit(&commit(number, messages.clone())).await.unwrap();
+            messages.extend(buckets.prepare(&partitions).await.unwrap());
+            table
+                .commit(&commit(number, messages.clone()))
+                .await
+                .unwrap();
         } else {
             // Behind what was prepared: refused, and made again.
-            messages.extend(buckets.prepare().await.unwrap());
+            messages.extend(buckets.prepare(&partitions).await.unwrap());
             table.commit(&commit(100 + number, theirs)).await.unwrap();
             let refused = table.commit(&commit(number, messages.clone())).await;
-            assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
+            assert!(
+                matches!(refused, Err(Error::Conflict { .. })),
+                "{refused:?}"
+            );
             messages = table.prepare_index_again(&messages).await.unwrap();
-            table.commit(&commit(number, messages.clone())).await.unwrap();
+            table
+                .commit(&commit(number, messages.clone()))
+                .await
+                .unwrap();
         }
     }
     assert_eq!(once_each(table).await, 20 * 3 + 10 + 3);
@@ -243,20 +256,31 @@ async fn a_key_in_two_buckets_is_refused() {
         let mut messages = ours.flush().await.unwrap();
         let mut theirs = WriteBuffer::new(table.clone(), settings).unwrap();
         // The last of ours is the first of theirs.
-        theirs.write(&int_batch(&[(from + 9, Some(2))]), None, 1).unwrap();
+        theirs
+            .write(&int_batch(&[(from + 9, Some(2))]), None, 1)
+            .unwrap();
         let theirs = commit(i64::from(from) + 1, theirs.flush().await.unwrap());
         if !late {
             table.commit(&theirs).await.unwrap();
-            let error = buckets.prepare().await.unwrap_err();
-            assert!(error.to_string().contains("one writer at a time"), "{error}");
+            let error = buckets.prepare(&[]).await.unwrap_err();
+            assert!(
+                error.to_string().contains("one writer at a time"),
+                "{error}"
+            );
             continue;
         }
-        messages.extend(buckets.prepare().await.unwrap());
+        messages.extend(buckets.prepare(&[]).await.unwrap());
         table.commit(&theirs).await.unwrap();
-        let error = table.commit(&commit(1000, messages.clone())).await.unwrap_err();
+        let error = table
+            .commit(&commit(1000, messages.clone()))
+            .await
+            .unwrap_err();
         assert!(error.to_string().contains("another writer"), "{error}");
         let error = table.prepare_index_again(&messages).await.unwrap_err();
-        assert!(error.to_string().contains("one writer at a time"), "{error}");
+        assert!(
+            error.to_string().contains("one writer at a time"),
+            "{error}"
+        );
     }
 }
 
