@@ -7,7 +7,10 @@ use crate::{
     checkpoint::Lease,
     error::{JobError, Result},
     job::{Job, Startup},
-    sink::{self, types},
+    sink::{
+        self,
+        types::{self, SnapshotRows},
+    },
     verify::counted,
 };
 
@@ -123,10 +126,15 @@ async fn targets(job: &Job) -> Vec<Check> {
         }
     };
     let started = has_run(job).await;
+    let reading = job.settings.startup != Startup::LatestOffset;
+    let rows = match snapshot_rows(job, reading).await {
+        Ok(rows) => rows,
+        Err(error) => return vec![outcome("targets", Err(error), "", "See the message")],
+    };
     let mut checks = Vec::new();
     for schema in &discovery.captured {
         let name = format!("table {}", schema.name);
-        match target(job, schema, started).await {
+        match target(job, schema, started, rows).await {
             Ok(found) => checks.push(outcome(&name, Ok(()), &found, "")),
             Err(error) => checks.push(outcome(
                 &name,
@@ -139,7 +147,24 @@ async fn targets(job: &Job) -> Vec<Check> {
     checks
 }
 
-async fn target(job: &Job, schema: &TableSchema, started: bool) -> Result<String> {
+/// What a new job, or the job as far as it has come, has to read.
+async fn snapshot_rows(job: &Job, reading: bool) -> Result<SnapshotRows> {
+    if let Ok(Some((record, _))) = job.state.newest().await {
+        let reading = !record.snapshot_is_complete();
+        return Ok(SnapshotRows::of(reading, &record.source.position));
+    }
+    match reading {
+        true => Ok(SnapshotRows::of(true, &job.source.round_high().await?)),
+        false => Ok(SnapshotRows::None),
+    }
+}
+
+async fn target(
+    job: &Job,
+    schema: &TableSchema,
+    started: bool,
+    snapshot: SnapshotRows,
+) -> Result<String> {
     let sink = job.settings.sink_of(&schema.name)?;
     let key = schema.primary_key.join(", ");
     let columns = counted(schema.columns.len() as u64, "column");
@@ -148,7 +173,9 @@ async fn target(job: &Job, schema: &TableSchema, started: bool) -> Result<String
     match job.catalog.table(&sink.database, &sink.table).await? {
         None => {
             let (rows, bytes) = job.source.estimate(schema).await?;
-            let buckets = options.new_schema(schema, &sink, bytes)?.buckets();
+            let buckets = options
+                .new_schema(schema, &sink, bytes, snapshot)?
+                .buckets();
             let buckets = match u64::try_from(buckets) {
                 Ok(buckets) => counted(buckets, "bucket"),
                 Err(_) => "dynamic buckets".to_owned(),
@@ -161,14 +188,22 @@ async fn target(job: &Job, schema: &TableSchema, started: bool) -> Result<String
         }
         Some(existing) => {
             let partition_keys = options.partition_keys(&sink);
-            let misfits = types::misfits(schema, existing.schema(), partition_keys);
+            let misfits = types::misfits(schema, existing.schema(), partition_keys, snapshot);
             if !misfits.is_empty() {
                 return Err(JobError::Definite(format!(
                     "{shape}: exists and does not fit: {}",
                     misfits.join("; ")
                 )));
             }
-            let filled = existing.latest_snapshot().await?.is_some();
+            let filled = match existing.latest_snapshot().await? {
+                // A job that goes on looks at them itself: it has to read the same manifests.
+                Some(_) if started => true,
+                Some(newest) => {
+                    existing.check_formats(&existing.live_files(&newest).await?)?;
+                    true
+                }
+                None => false,
+            };
             if filled && !started && job.settings.startup != Startup::LatestOffset {
                 return Err(sink::filled_error(&schema.name, &sink));
             }

@@ -32,7 +32,8 @@ pub enum JobError {
     /// Something a person has to change. The text says what.
     #[error("{0}")]
     Definite(String),
-    /// A table is not as this run opened it; the run is begun again from the newest record.
+    /// A table is not as this run opened it, or another program was faster: what is not committed
+    /// has to be made again, from the newest record on.
     #[error("{0}")]
     Again(String),
     /// A part of the job ended in a way that it must not.

@@ -22,6 +22,7 @@ mod self_check;
 mod snapshot_phase;
 mod startup;
 mod support;
+mod table_kinds;
 mod types;
 mod upkeep;
 mod verify;

@@ -41,6 +41,18 @@ impl Position {
     }
 }
 
+impl Position {
+    /// Whether the lower bound of a round covers all that the tail has emitted before it: then a row
+    /// that the round reads is never older than what a checkpoint holds already. MySQL says so with
+    /// GTIDs only.
+    pub fn bounds_reads(&self) -> bool {
+        match self {
+            Self::Mysql(position) => position.gtid_set.is_some(),
+            Self::Log { .. } => true,
+        }
+    }
+}
+
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -17,6 +17,7 @@ use crate::{
     data_file::{FileLayout, KeyValueBatch, RollingWriter, kind},
     data_file_meta::{CommitMessage, DataFileMeta},
     error::{Error, Result},
+    index::SharedBuckets,
     placement::{Place, Placement, bind, bytes_of},
     table::Table,
     table_options::{Budget, ChangelogProducer, TableOptions},
@@ -73,6 +74,28 @@ fn refuse_options(table: &Table) -> Result<()> {
 impl BulkWriter {
     /// For a table with a primary key and fixed buckets. Every row gets the sequence number `sequence`.
     pub fn new(table: Table, settings: WriteSettings, sequence: i64) -> Result<Self> {
+        let placement = Placement::new(&table)?;
+        Self::placing(table, settings, sequence, placement)
+    }
+
+    /// As [`new`](Self::new), for a table with dynamic buckets. Whoever commits adds what
+    /// [`SharedBuckets::prepare`] says when all writers are done.
+    pub fn with_buckets(
+        table: Table,
+        settings: WriteSettings,
+        sequence: i64,
+        buckets: SharedBuckets,
+    ) -> Result<Self> {
+        let placement = Placement::dynamic(&table, buckets)?;
+        Self::placing(table, settings, sequence, placement)
+    }
+
+    fn placing(
+        table: Table,
+        settings: WriteSettings,
+        sequence: i64,
+        placement: Placement,
+    ) -> Result<Self> {
         table.check_has_key()?;
         let budget = Budget::new(table.schema())?;
         refuse_options(&table)?;
@@ -84,7 +107,7 @@ impl BulkWriter {
             .map(|field| SortField::new(field.data_type.arrow()))
             .collect();
         Ok(Self {
-            placement: Placement::new(&table)?,
+            placement,
             keys: RowConverter::new(fields)?,
             layout,
             table,
@@ -110,7 +133,10 @@ impl BulkWriter {
         }
         let columns = bind(&self.table, rows)?;
         let keys = self.convert_keys(&columns)?;
-        let places = self.placement.place(&columns)?;
+        self.placement.load(&[&columns]).await?;
+        let places = self.placement.place(&columns);
+        self.placement.release();
+        let places = places?;
         self.open_lanes();
         match places {
             None => self.add(0, columns, &keys, None).await?,

@@ -113,6 +113,11 @@ pub struct CommitMessage {
     /// Index files that the APPEND snapshot takes away.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deleted_index_files: Vec<IndexFileMeta>,
+    /// Bucket and name of every file of hashes that the partition had when the rows of this commit
+    /// were given their buckets. Where others stand there now, another writer may have put a key
+    /// into another bucket, and the APPEND is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_index_files: Option<Vec<(i32, String)>>,
     /// What a compaction did, for the COMPACT snapshot behind the APPEND.
     #[serde(default, skip_serializing_if = "CompactIncrement::is_empty")]
     pub compact: CompactIncrement,

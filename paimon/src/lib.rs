@@ -140,7 +140,7 @@ pub use commit::{
 pub use data_file_meta::{CommitMessage, CompactIncrement, DataFileMeta, SimpleStats};
 pub use data_type::{DataField, DataType, Element};
 pub use error::{Error, Result};
-pub use index::{DeletionVector, DynamicBucketAssigner};
+pub use index::{DeletionVector, DynamicBucketAssigner, IndexMemory, SharedBuckets};
 pub use index_manifest::IndexFileMeta;
 pub use maintain::{
     AutoTagger, CheckReport, CheckRequest, Expired, OrphanRequest, Orphans, PartitionExpiry,

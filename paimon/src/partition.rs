@@ -93,6 +93,10 @@ impl Table {
                     let _ = object_store::ObjectStoreExt::delete(&**self.store(), &path).await;
                 }
             }
+            for file in &message.new_index_files {
+                let path = self.index_path(&file.file_name);
+                let _ = object_store::ObjectStoreExt::delete(&**self.store(), &path).await;
+            }
         }
     }
 
@@ -126,6 +130,12 @@ impl Table {
         for message in messages {
             for file in message.new_files.iter().filter(|file| asked(file)) {
                 paths.push(self.file_path(&message.partition, message.bucket, file)?);
+            }
+            for file in &message.new_index_files {
+                let path = self.index_file_path(file)?;
+                if !crate::storage::exists(self.store().as_ref(), &path).await? {
+                    missing.push(path.to_string());
+                }
             }
         }
         let store = self.store().as_ref();

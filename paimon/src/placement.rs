@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use arrow_array::{Array, ArrayRef, ListArray, MapArray, RecordBatch, StructArray, cast::AsArray};
 use arrow_schema::DataType as ArrowType;
+use tokio::sync::OwnedMutexGuard;
 
 use crate::{
     binary_row::{BinaryRowWriter, RowEncoder},
@@ -11,7 +12,7 @@ use crate::{
     data_type::DataType,
     default_value,
     error::{Error, Result},
-    index::DynamicBucketAssigner,
+    index::{DynamicBucketAssigner, SharedBuckets},
     partition,
     schema::Schema,
     table::Table,
@@ -34,7 +35,23 @@ enum Buckets {
     /// All rows are in bucket 0 (`bucket = -1` without a primary key).
     Unaware,
     /// By the table's index of keys (`bucket = -1` with a primary key).
-    Dynamic(Box<DynamicBucketAssigner>),
+    Dynamic(DynamicBuckets),
+}
+
+/// The assigner of a table with dynamic buckets, and while rows are placed the right to use it.
+#[derive(Debug)]
+struct DynamicBuckets {
+    shared: SharedBuckets,
+    held: Option<OwnedMutexGuard<DynamicBucketAssigner>>,
+}
+
+impl DynamicBuckets {
+    fn assign(&mut self, partition: &[u8], hash: i32) -> Result<i32> {
+        match &mut self.held {
+            Some(assigner) => assigner.assign(partition, hash),
+            None => Err(Error::Internal("rows placed without their index".into())),
+        }
+    }
 }
 
 /// Finds the places of rows and numbers them as they come up.
@@ -60,30 +77,24 @@ impl Placement {
     }
 
     /// For a table with dynamic buckets; [`load`](Self::load) before rows are placed.
-    pub(crate) fn dynamic(table: &Table, assigner: DynamicBucketAssigner) -> Result<Self> {
-        Self::with_buckets(table, Buckets::Dynamic(Box::new(assigner)))
+    pub(crate) fn dynamic(table: &Table, shared: SharedBuckets) -> Result<Self> {
+        Self::with_buckets(
+            table,
+            Buckets::Dynamic(DynamicBuckets { shared, held: None }),
+        )
     }
 
-    /// The assigner of dynamic buckets, to go on with.
-    pub(crate) fn into_dynamic(self) -> Option<DynamicBucketAssigner> {
-        match self.buckets {
-            Buckets::Dynamic(assigner) => Some(*assigner),
-            Buckets::Fixed(_) | Buckets::Unaware => None,
-        }
-    }
-
-    /// The assigner of dynamic buckets.
-    pub(crate) fn dynamic_mut(&mut self) -> Option<&mut DynamicBucketAssigner> {
-        match &mut self.buckets {
-            Buckets::Dynamic(assigner) => Some(assigner),
-            Buckets::Fixed(_) | Buckets::Unaware => None,
+    /// Lets others place rows, until the next [`load`](Self::load).
+    pub(crate) fn release(&mut self) {
+        if let Buckets::Dynamic(buckets) = &mut self.buckets {
+            buckets.held = None;
         }
     }
 
     /// Reads what the index of keys says about the partitions of these rows; nothing for tables
-    /// without one.
+    /// without one. Nobody else places rows until [`release`](Self::release).
     pub(crate) async fn load(&mut self, batches: &[&[ArrayRef]]) -> Result<()> {
-        let Buckets::Dynamic(assigner) = &mut self.buckets else {
+        let Buckets::Dynamic(buckets) = &mut self.buckets else {
             return Ok(());
         };
         let mut partitions = std::collections::HashSet::new();
@@ -108,6 +119,10 @@ impl Placement {
             }
         }
         let partitions: Vec<Vec<u8>> = partitions.into_iter().collect();
+        let assigner = match &mut buckets.held {
+            Some(assigner) => assigner,
+            None => buckets.held.insert(buckets.shared.lock().await),
+        };
         assigner.load(&partitions).await
     }
 
@@ -153,30 +168,26 @@ impl Placement {
             // By hash first: which bucket that is depends on the partition.
             Buckets::Dynamic(_) => key_hashes(self.table.schema(), columns)?,
         };
-        let is_dynamic = matches!(self.buckets, Buckets::Dynamic(_));
-        if self.partition_columns.is_empty() && is_dynamic {
-            return buckets
-                .into_iter()
-                .map(|hash| {
-                    let bucket = self.assign(&[0; 12], hash)?;
-                    self.number(&[0; 12], bucket)
-                })
-                .collect::<Result<Vec<_>>>()
-                .map(Some);
-        }
         if self.partition_columns.is_empty() {
             // At most 2³¹ of them, and in practice a few hundred: no hashing a row.
             let mut known = vec![None; usize::try_from(self.buckets()).unwrap_or(0)];
             return buckets
                 .into_iter()
-                .map(|bucket| match known.get_mut(bucket as usize) {
-                    Some(Some(number)) => Ok(*number),
-                    Some(known) => {
-                        let number = self.number(&[0; 12], bucket)?;
-                        *known = Some(number);
-                        Ok(number)
+                .map(|bucket| {
+                    let bucket = self.assign(&[0; 12], bucket)?;
+                    let at = usize::try_from(bucket).unwrap_or(0);
+                    if known.len() <= at {
+                        known.resize(at + 1, None);
                     }
-                    None => self.number(&[0; 12], bucket),
+                    match known.get_mut(at) {
+                        Some(Some(number)) => Ok(*number),
+                        Some(known) => {
+                            let number = self.number(&[0; 12], bucket)?;
+                            *known = Some(number);
+                            Ok(number)
+                        }
+                        None => self.number(&[0; 12], bucket),
+                    }
                 })
                 .collect::<Result<Vec<_>>>()
                 .map(Some);

@@ -154,6 +154,11 @@ impl Schema {
             .unwrap_or(-1)
     }
 
+    /// Whether an index of keys says which bucket a row is in: `bucket = -1` and a primary key.
+    pub fn has_dynamic_buckets(&self) -> bool {
+        self.buckets() == -1 && !self.primary_keys.is_empty()
+    }
+
     /// The Arrow schema of the value columns.
     pub fn arrow(&self) -> Arc<arrow_schema::Schema> {
         Arc::new(arrow_schema::Schema::new(

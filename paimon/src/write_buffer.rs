@@ -15,7 +15,7 @@ use crate::{
     data_file::{FileLayout, KeyValueBatch, kind},
     data_file_meta::{CommitMessage, DataFileMeta},
     error::{Error, Result},
-    index::DynamicBucketAssigner,
+    index::{DynamicBucketAssigner, SharedBuckets},
     placement::{Place, Placement, bind, bytes_of},
     table::Table,
     table_options::Budget,
@@ -98,8 +98,10 @@ pub struct WriteBuffer {
     target_file_bytes: u64,
     batches: Arc<Vec<Buffered>>,
     buffered_bytes: usize,
-    /// For tables with dynamic buckets; lent to a flush.
-    dynamic: Option<DynamicBucketAssigner>,
+    /// For tables with dynamic buckets.
+    dynamic: Option<SharedBuckets>,
+    /// Nobody else places rows: a flush writes the index of buckets too.
+    is_only_writer: bool,
 }
 
 /// Row of a batch.
@@ -111,13 +113,38 @@ impl WriteBuffer {
     /// that would give rows another meaning are refused.
     pub fn new(table: Table, settings: WriteSettings) -> Result<Self> {
         table.check_has_key()?;
-        let budget = Budget::new(table.schema())?;
-        // Refuses what cannot be placed, before rows come.
-        let is_dynamic = table.schema().buckets() == -1 && !table.schema().primary_keys.is_empty();
-        let dynamic = match is_dynamic {
-            true => Some(DynamicBucketAssigner::new(&table)?),
+        let dynamic = match table.schema().has_dynamic_buckets() {
+            true => Some(SharedBuckets::new(DynamicBucketAssigner::new(&table)?)),
+            // Refuses what cannot be placed, before rows come.
             false => Placement::new(&table).map(|_| None)?,
         };
+        Ok(Self {
+            dynamic,
+            ..Self::placing(table, settings, None)?
+        })
+    }
+
+    /// As [`new`](Self::new), for a table with dynamic buckets that has other writers in this
+    /// process: `buckets` are theirs too. Messages of [`flush`](Self::flush) hold data files only;
+    /// whoever commits adds what [`SharedBuckets::prepare`] says when all writers are done.
+    pub fn with_buckets(
+        table: Table,
+        settings: WriteSettings,
+        buckets: SharedBuckets,
+    ) -> Result<Self> {
+        table.check_has_key()?;
+        Ok(Self {
+            is_only_writer: false,
+            ..Self::placing(table, settings, Some(buckets))?
+        })
+    }
+
+    fn placing(
+        table: Table,
+        settings: WriteSettings,
+        dynamic: Option<SharedBuckets>,
+    ) -> Result<Self> {
+        let budget = Budget::new(table.schema())?;
         let layout = FileLayout::new(&table)?;
         Ok(Self {
             merging: Arc::new(Merging::new(table.schema())?),
@@ -131,6 +158,7 @@ impl WriteBuffer {
             batches: Arc::default(),
             buffered_bytes: 0,
             dynamic,
+            is_only_writer: true,
         })
     }
 
@@ -190,13 +218,11 @@ impl WriteBuffer {
         if self.batches.is_empty() {
             return Ok(Vec::new());
         }
-        let mut placement = match self.dynamic.take() {
-            Some(assigner) => Placement::dynamic(&self.table, assigner)?,
+        let mut placement = match &self.dynamic {
+            Some(buckets) => Placement::dynamic(&self.table, buckets.clone())?,
             None => Placement::new(&self.table)?,
         };
-        let messages = self.flush_placed(&mut placement).await;
-        self.dynamic = placement.into_dynamic();
-        messages
+        self.flush_placed(&mut placement).await
     }
 
     async fn flush_placed(&mut self, placement: &mut Placement) -> Result<Vec<CommitMessage>> {
@@ -207,6 +233,7 @@ impl WriteBuffer {
             .collect();
         placement.load(&rows).await?;
         let groups = group(placement, &self.batches, &self.merging)?;
+        placement.release();
         let jobs = placement.places().iter().cloned().zip(groups);
         let jobs = jobs
             .filter(|(_, rows)| !matches!(rows, Group::Some(rows) if rows.is_empty()))
@@ -242,9 +269,10 @@ impl WriteBuffer {
         }
         let mut index = Vec::new();
         if failure.is_none()
-            && let Some(assigner) = placement.dynamic_mut()
+            && let Some(buckets) = self.dynamic.as_ref().filter(|_| self.is_only_writer)
         {
-            match assigner.prepare().await {
+            let prepared = buckets.lock().await.prepare().await;
+            match prepared {
                 Ok(messages) => index = messages,
                 Err(error) => failure = Some(error),
             }

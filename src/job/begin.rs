@@ -16,7 +16,7 @@ use crate::{
     clock,
     error::{JobError, Result},
     failpoint,
-    sink::{self, CommitContext, OpenTable, PreparedCheck},
+    sink::{self, CommitContext, OpenTable, PreparedCheck, types::SnapshotRows},
 };
 
 /// Tables opened or looked at at the same time.
@@ -135,24 +135,24 @@ pub async fn finish(
 async fn take_over(
     job: &Job,
     epoch: &mut Option<u64>,
-    record: Record,
+    mut record: Record,
     snapshots: &BTreeMap<String, i64>,
     tables: &[(Arc<TableSchema>, OpenTable)],
 ) -> Result<Record> {
-    if epoch.is_some_and(|mine| record.epoch == mine) {
-        return Ok(record);
-    }
-    let mine = record.epoch + 1;
-    let mut next = record.successor(&job.instance, mine, clock::now_ms());
-    refuse_foreign_rows(&record, tables)?;
     // Rows that someone else wrote meanwhile must not win over ours that come later.
     let highest = tables
         .iter()
         .filter_map(|(_, open)| open.max_sequence)
         .max();
-    next.next_sequence = next
-        .next_sequence
-        .max(highest.map_or(0, |highest| highest + 1));
+    let above = highest.map_or(0, |highest| highest + 1);
+    if epoch.is_some_and(|mine| record.epoch == mine) {
+        record.next_sequence = record.next_sequence.max(above);
+        return Ok(record);
+    }
+    let mine = record.epoch + 1;
+    let mut next = record.successor(&job.instance, mine, clock::now_ms());
+    refuse_foreign_rows(&record, tables)?;
+    next.next_sequence = next.next_sequence.max(above);
     job.state.create(&next).await?;
     failpoint::reach("after-take-over");
     *epoch = Some(mine);
@@ -196,7 +196,9 @@ async fn reopen(
         .map(|schema| async move {
             let state = table_state(record, &schema.name)?;
             let (options, catalog) = (&job.settings.sink, &job.catalog);
-            let open = sink::open_existing(catalog, options, &schema, &state.sink).await?;
+            let reading = state.splits.iter().any(|split| !split.done);
+            let rows = SnapshotRows::of(reading, &record.source.position);
+            let open = sink::open_existing(catalog, options, &schema, &state.sink, rows).await?;
             let last = snapshots.get(&state.sink.to_string()).copied();
             look_at_history(record, state, &open, last).await?;
             Ok::<_, JobError>((schema, open))
@@ -335,7 +337,9 @@ async fn from_nothing(
     let source = job.source.start(&discovery.captured).await?;
     let floor = job.source.round_high().await?;
     let schemas = job.source.tables(&source)?;
-    let opened = open_all(job, &schemas).await?;
+    let reading = job.settings.startup != Startup::LatestOffset;
+    let rows = SnapshotRows::of(reading, &source.position);
+    let opened = open_all(job, &schemas, rows).await?;
     let highest = opened.iter().filter_map(|open| open.max_sequence).max();
     let snapshot_sequence = highest.map_or(0, |highest| highest + 1);
     let tables = table_states(job, &schemas, snapshot_sequence).await?;
@@ -403,18 +407,21 @@ fn commit_user(job: &Job) -> String {
     )
 }
 
-async fn open_all(job: &Job, schemas: &[Arc<TableSchema>]) -> Result<Vec<OpenTable>> {
-    let must_be_empty = job.settings.startup != Startup::LatestOffset;
+async fn open_all(
+    job: &Job,
+    schemas: &[Arc<TableSchema>],
+    rows: SnapshotRows,
+) -> Result<Vec<OpenTable>> {
     stream::iter(schemas)
         .map(|schema| async move {
             let sink = job.settings.sink_of(&schema.name)?;
-            let (rows, bytes) = job.source.estimate(schema).await?;
+            let (estimated_rows, bytes) = job.source.estimate(schema).await?;
             job.status.update(|status| {
                 let table = status.tables.entry(schema.name.clone()).or_default();
-                table.estimated_rows = rows;
+                table.estimated_rows = estimated_rows;
             });
             let (options, catalog) = (&job.settings.sink, &job.catalog);
-            sink::open_new(catalog, options, schema, &sink, bytes, must_be_empty).await
+            sink::open_new(catalog, options, schema, &sink, bytes, rows).await
         })
         .buffered(OPEN_CONCURRENCY)
         .try_collect()

@@ -3,7 +3,7 @@
 //! outlives it.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -12,7 +12,7 @@ use headwater_connectors::{
     ChangeBatch, TableName, TailItem,
     change::{Barrier, SchemaChange},
 };
-use headwater_paimon::{CommitMessage, Table, WriteSettings};
+use headwater_paimon::{CommitMessage, Error as LakeError, Table, TableOptions, WriteSettings};
 use tokio::{
     sync::mpsc,
     task::{JoinHandle, JoinSet},
@@ -34,7 +34,7 @@ use crate::{
     clock,
     error::{JobError, Result},
     failpoint,
-    sink::{Flushing, PreparedCheck, Sink},
+    sink::{self, Buckets, Flushing, PreparedCheck, Sink},
 };
 
 /// Change batches between the tail and the sink: each holds a few MB at the most.
@@ -50,8 +50,11 @@ pub async fn run(
     beginning: Beginning,
     shutdown: &CancellationToken,
 ) -> Result<Ended> {
-    let mut pipeline = Pipeline::new(job, beginning);
+    let mut pipeline = Pipeline::new(job, beginning)?;
     let ended = pipeline.drive(shutdown).await;
+    if let Ok(Ended::Stopped | Ended::SnapshotComplete) = ended {
+        pipeline.show_everything().await;
+    }
     pipeline.wind_up().await;
     ended
 }
@@ -62,6 +65,7 @@ struct Pipeline {
     sink: Sink,
     captured: Captured,
     rounds: Rounds,
+    buckets: Buckets,
     /// The newest record; its successor is made at the next barrier.
     record: Record,
     snapshots: BTreeMap<String, i64>,
@@ -85,15 +89,20 @@ struct Committed {
 }
 
 impl Pipeline {
-    fn new(job: &Arc<Job>, beginning: Beginning) -> Self {
+    fn new(job: &Arc<Job>, beginning: Beginning) -> Result<Self> {
         let Beginning {
             record,
             snapshots,
             floor,
             tables,
         } = beginning;
+        let buckets = sink::buckets(
+            tables.iter().map(|(schema, table)| (&schema.name, table)),
+            job.settings.index_budget_bytes(),
+        )?;
+        let tail_bytes = job.settings.tail_budget_bytes(!buckets.is_empty());
         let settings = WriteSettings {
-            max_buffered_bytes: job.settings.tail_budget_bytes(),
+            max_buffered_bytes: tail_bytes,
             ..WriteSettings::default()
         };
         let sink = Sink::new(
@@ -101,18 +110,20 @@ impl Pipeline {
                 .iter()
                 .map(|(schema, table)| (schema.name.clone(), table.clone())),
             settings,
-            job.settings.tail_budget_bytes(),
+            buckets.clone(),
+            tail_bytes,
         );
         let captured: HashMap<_, _> = tables
             .into_iter()
             .map(|(schema, table)| (schema.name.clone(), (schema, table)))
             .collect();
-        Self {
+        Ok(Self {
             job: job.clone(),
             gate: Arc::new(Gate::new(floor)),
             sink,
             captured: Arc::new(Mutex::new(captured)),
             rounds: Rounds::default(),
+            buckets,
             next_sequence: record.next_sequence,
             record,
             snapshots,
@@ -120,7 +131,7 @@ impl Pipeline {
             stop_rounds: CancellationToken::new(),
             closing: None,
             is_last: false,
-        }
+        })
     }
 
     /// The loop. The tail and the rounds are tasks that end with it.
@@ -221,8 +232,9 @@ impl Pipeline {
             gate: self.gate.clone(),
             captured: self.captured.clone(),
             rounds: self.rounds.clone(),
+            buckets: self.buckets.clone(),
             settings: WriteSettings {
-                max_buffered_bytes: settings.lane_budget_bytes(),
+                max_buffered_bytes: settings.lane_budget_bytes(!self.buckets.is_empty()),
                 ..WriteSettings::default()
             },
             workers: settings.concurrent_chunks,
@@ -307,6 +319,7 @@ impl Pipeline {
             record,
             rounds,
             flushing: self.sink.flush(),
+            buckets: self.buckets.clone(),
             began,
         };
         self.in_flight = Some(tokio::spawn(preparing.finish()));
@@ -368,6 +381,22 @@ impl Pipeline {
         complete.then_some(Ended::SnapshotComplete)
     }
 
+    /// A job that has ended leaves nothing for a compaction to show: readers of tables with deletion
+    /// vectors do not look at level 0, and readers of changes wait for what `lookup` finds.
+    async fn show_everything(&self) {
+        for table in &self.record.tables {
+            let sink = self.sink.table(&table.source);
+            let looks_up = sink
+                .and_then(|sink| TableOptions::of(sink.schema()).ok())
+                .is_some_and(|options| options.looks_up() && !options.compaction.write_only);
+            if looks_up {
+                let reading = table.splits.iter().any(|split| !split.done);
+                let upkeep = &self.job.upkeep;
+                upkeep.empty_level_0(&self.job, &table.sink, reading).await;
+            }
+        }
+    }
+
     /// Lets a checkpoint under way end, and removes files that no record names.
     async fn wind_up(&mut self) {
         self.stop_rounds.cancel();
@@ -398,6 +427,7 @@ struct Preparing {
     record: Record,
     rounds: Vec<Included>,
     flushing: Flushing,
+    buckets: Buckets,
     began: Instant,
 }
 
@@ -421,7 +451,13 @@ impl Preparing {
             .rounds
             .into_iter()
             .map(|(name, _, files)| (name, files));
-        self.record.commits = commits(&self.record, round_files.chain(tail_files));
+        let mut files: Vec<(TableName, Vec<CommitMessage>)> =
+            round_files.chain(tail_files).collect();
+        if let Err(error) = add_index(&self.buckets, &mut files).await {
+            discard(&self.job, &self.record, files).await;
+            return Err(error);
+        }
+        self.record.commits = commits(&self.record, files.into_iter());
         self.record.tag_when_due(self.job.settings.tag_interval);
         self.record.committed_before |= !self.record.commits.is_empty();
         if self.record.commits.is_empty()
@@ -437,6 +473,45 @@ impl Preparing {
             });
         }
         make_durable(&self.job, self.record, self.snapshots, self.began).await
+    }
+}
+
+/// Adds the index of dynamic buckets as it is now: with the keys of all these files, whose writers
+/// are done.
+async fn add_index(
+    buckets: &Buckets,
+    files: &mut Vec<(TableName, Vec<CommitMessage>)>,
+) -> Result<()> {
+    for (name, buckets) in buckets.iter() {
+        let messages = files.iter().filter(|(of, _)| of == name);
+        let messages = messages.flat_map(|(_, messages)| messages);
+        let partitions: BTreeSet<&[u8]> = messages
+            .map(|message| message.partition.as_slice())
+            .collect();
+        let partitions: Vec<Vec<u8>> = partitions.into_iter().map(<[u8]>::to_vec).collect();
+        if partitions.is_empty() {
+            continue;
+        }
+        let index = buckets.prepare(&partitions).await;
+        let index = index.map_err(|error| match error {
+            // The rows go to other buckets when they are read again.
+            error @ LakeError::Conflict { .. } => JobError::Again(format!("lake: {error}")),
+            error => error.into(),
+        })?;
+        files.push((name.clone(), index));
+    }
+    Ok(())
+}
+
+/// Deletes files that no record will name.
+async fn discard(job: &Job, record: &Record, files: Vec<(TableName, Vec<CommitMessage>)>) {
+    for (name, messages) in files {
+        let Some(table) = record.tables.iter().find(|table| table.source == name) else {
+            continue;
+        };
+        if let Ok(committer) = job.committer.committer(&table.sink).await {
+            committer.lock().await.table().discard(&messages).await;
+        }
     }
 }
 

@@ -71,9 +71,14 @@ impl Settings {
     }
 
     /// Bytes for tail rows, those on their way into files included. The rest is left to open
-    /// files and to rows between source and sink.
-    pub fn tail_budget_bytes(&self) -> usize {
-        self.memory_bytes / 4
+    /// files and to rows between source and sink. Half as many with indexes of dynamic buckets.
+    pub fn tail_budget_bytes(&self, with_index: bool) -> usize {
+        self.memory_bytes / if with_index { 8 } else { 4 }
+    }
+
+    /// Bytes for the indexes of tables with dynamic buckets.
+    pub fn index_budget_bytes(&self) -> usize {
+        self.memory_bytes / 8 * 3
     }
 
     /// Bytes for compactions.
@@ -81,8 +86,9 @@ impl Settings {
         self.memory_bytes / 4
     }
 
-    /// Bytes for one snapshot worker's writer.
-    pub fn lane_budget_bytes(&self) -> usize {
-        (self.memory_bytes / 4 / self.concurrent_chunks.max(1)).max(1 << 20)
+    /// Bytes for one snapshot worker's writer. Half as many with indexes of dynamic buckets.
+    pub fn lane_budget_bytes(&self, with_index: bool) -> usize {
+        let all = self.memory_bytes / if with_index { 8 } else { 4 };
+        (all / self.concurrent_chunks.max(1)).max(1 << 20)
     }
 }

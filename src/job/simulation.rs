@@ -11,7 +11,7 @@ mod world;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use headwater_connectors::{Position, TableName};
-use headwater_paimon::Catalog;
+use headwater_paimon::{Catalog, Table};
 use object_store::{ObjectStore, memory::InMemory, path::Path};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use store::FailingStore;
@@ -30,6 +30,30 @@ use crate::{
 /// Begins the text of the failure that matters.
 const MISMATCH: &str = "wrong row";
 
+/// Tables of every kind that a job writes.
+fn table_options(rng: &mut StdRng) -> BTreeMap<String, String> {
+    let mut options = BTreeMap::new();
+    let mut set = |name: &str, value: String| {
+        options.insert(name.to_owned(), value);
+    };
+    if rng.random_bool(0.35) {
+        set("bucket", "-1".into());
+        let rows = rng.random_range(1..5);
+        set("dynamic-bucket.target-row-num", rows.to_string());
+        if rng.random_bool(0.3) {
+            set("dynamic-bucket.initial-buckets", "2".into());
+        }
+    } else {
+        set("bucket", rng.random_range(1..3).to_string());
+    }
+    if rng.random_bool(0.3) {
+        set("deletion-vectors.enabled", "true".into());
+    } else if rng.random_bool(0.2) {
+        set("changelog-producer", "lookup".into());
+    }
+    options
+}
+
 fn settings(rng: &mut StdRng) -> Settings {
     Settings {
         name: "sim".into(),
@@ -43,7 +67,7 @@ fn settings(rng: &mut StdRng) -> Settings {
         rows_per_second: None,
         router: Router::new(&[], RouteMode::AllMatch).unwrap(),
         sink: SinkOptions {
-            table_options: [("bucket".to_owned(), rng.random_range(1..3).to_string())].into(),
+            table_options: table_options(rng),
             ..SinkOptions::default()
         },
         retry_max: Duration::from_millis(800),
@@ -56,9 +80,6 @@ async fn contents(
     name: &TableName,
     snapshot: Option<i64>,
 ) -> BTreeMap<i32, i64> {
-    use arrow_array::{cast::AsArray, types};
-    use futures::TryStreamExt;
-
     let Some(id) = snapshot else {
         return BTreeMap::new();
     };
@@ -67,6 +88,29 @@ async fn contents(
         .await
         .unwrap()
         .unwrap();
+    read(&table.merging_level_0(), id).await
+}
+
+/// What readers see of a sink table now, and what it holds.
+async fn seen_and_held(
+    catalog: &Catalog,
+    name: &TableName,
+) -> (BTreeMap<i32, i64>, BTreeMap<i32, i64>) {
+    let table = catalog.table(&name.database, &name.table).await.unwrap();
+    let table = table.unwrap();
+    match table.latest_snapshot().await.unwrap() {
+        Some(newest) => (
+            read(&table, newest.id).await,
+            read(&table.merging_level_0(), newest.id).await,
+        ),
+        None => Default::default(),
+    }
+}
+
+async fn read(table: &Table, id: i64) -> BTreeMap<i32, i64> {
+    use arrow_array::{cast::AsArray, types};
+    use futures::TryStreamExt;
+
     let snapshot = table.snapshot(id).await.unwrap().unwrap();
     let mut rows = BTreeMap::new();
     for split in table.scan(&snapshot).await.unwrap() {
@@ -224,6 +268,11 @@ async fn run(seed: u64, rules: Rules) {
         .await
         .unwrap();
     assert!(record.snapshot_is_complete());
+    // A job that has ended leaves nothing that only a compaction would show.
+    for table in &record.tables {
+        let (seen, held) = seen_and_held(&observer, &table.sink).await;
+        assert_eq!(seen, held, "{MISMATCH}: {} is not all seen", table.sink);
+    }
 }
 
 /// A killed process of another machine, as far as the lease is concerned.

@@ -21,6 +21,7 @@ use super::{gate::Gate, limit::RowLimit, status::Status};
 use crate::{
     checkpoint::SplitState,
     error::{JobError, Result},
+    sink::Buckets,
 };
 
 /// How long barriers are held back for a round to get its L.
@@ -72,6 +73,8 @@ pub struct Snapshot {
     pub captured: Captured,
     /// Where finished rounds go.
     pub rounds: Rounds,
+    /// Of tables whose buckets are dynamic.
+    pub buckets: Buckets,
     /// Settings of the writers; the memory bound is that of one worker.
     pub settings: WriteSettings,
     /// Chunks read at the same time.
@@ -219,7 +222,12 @@ impl Snapshot {
             .get(&name)
             .cloned()
             .ok_or_else(|| JobError::Internal(format!("{name} is not captured")))?;
-        let writer = BulkWriter::new(table, self.settings, work.sequence)?;
+        let writer = match self.buckets.get(&name).cloned() {
+            Some(buckets) => {
+                BulkWriter::with_buckets(table, self.settings, work.sequence, buckets)?
+            }
+            None => BulkWriter::new(table, self.settings, work.sequence)?,
+        };
         let (batches, received) = mpsc::channel(2);
         let mut encoding = JoinSet::new();
         encoding.spawn(encode(

@@ -21,7 +21,10 @@ use headwater_paimon::{
 use tokio::sync::watch;
 
 use super::Job;
-use crate::{checkpoint::Record, error::Result};
+use crate::{
+    checkpoint::Record,
+    error::{JobError, Result},
+};
 
 /// Checkpoints of a table after which old snapshots are looked for …
 const COMMITS_PER_EXPIRY: u32 = 10;
@@ -32,6 +35,9 @@ pub const USER_INFIX: &str = "-upkeep-";
 /// Snapshots that are looked at for another program's compactions, and how old these may be.
 const FOREIGN_SNAPSHOTS: i64 = 20;
 const FOREIGN_COMPACTION_AGE: Duration = Duration::from_secs(600);
+/// How often a job that ends tries to empty a table's level 0, and the time between.
+const EMPTY_ATTEMPTS: u32 = 4;
+const EMPTY_PAUSE: Duration = Duration::from_millis(500);
 /// Tables whose compactors are remembered: they know when the last full compaction was.
 const COMPACTORS_MAX: usize = 1000;
 
@@ -90,9 +96,10 @@ impl Default for Upkeep {
 
 impl Upkeep {
     /// The tables of a committed record are to be looked at. Waits for those that have so many
-    /// sorted runs that writers have to stop (`num-sorted-run.stop-trigger`).
+    /// sorted runs that writers have to stop (`num-sorted-run.stop-trigger`), and for those whose
+    /// readers see what was committed once it is compacted (option `lookup-wait`).
     pub async fn after_commit(&self, job: &Job, record: &Record) -> Result<()> {
-        let mut full = Vec::new();
+        let mut awaited = Vec::new();
         for commit in &record.commits {
             let state = record.tables.iter().find(|it| it.sink == commit.sink);
             let reading = state.is_some_and(|it| it.splits.iter().any(|split| !split.done));
@@ -101,13 +108,19 @@ impl Upkeep {
             });
             let committer = job.committer.committer(&commit.sink).await?;
             let committer = committer.lock().await;
-            let options = TableOptions::of(committer.table().schema())?.compaction;
-            if !options.write_only && committer.sorted_runs().all >= options.stop_trigger {
-                full.push(commit.sink.clone());
+            let options = TableOptions::of(committer.table().schema())?;
+            let runs = committer.sorted_runs();
+            let is_full = runs.all >= options.compaction.stop_trigger;
+            let is_hidden = options.looks_up()
+                && options.changelog.lookup_wait
+                && !reading
+                && runs.on_level_0 > 0;
+            if !options.compaction.write_only && (is_full || is_hidden) {
+                awaited.push(commit.sink.clone());
             }
         }
-        for table in full {
-            tracing::debug!(%table, "waiting for a compaction: it has too many sorted runs");
+        for table in awaited {
+            tracing::debug!(%table, "waiting for a compaction");
             let mut state = self.state.subscribe();
             // The sender lives as long as we do.
             let _ = state
@@ -178,10 +191,10 @@ impl Upkeep {
             || runs.all >= options.compaction.run_trigger
             || options.compaction.optimization_interval.is_some()
             || options.compacts_level_0_at_once() && runs.on_level_0 > 0;
-        if due
-            && (runs.all >= options.compaction.stop_trigger
-                || !self.is_compacted_by_others(job, &table).await?)
-        {
+        // What readers do not see before it is compacted does not wait for anybody.
+        let is_urgent = runs.all >= options.compaction.stop_trigger
+            || options.looks_up() && runs.on_level_0 > 0;
+        if due && (is_urgent || !self.is_compacted_by_others(job, &table).await?) {
             self.compact(job, name, reading, scope, compactors).await?;
         }
         if self.sweep_is_due(name) {
@@ -191,6 +204,45 @@ impl Upkeep {
             self.expire_partitions(job, name, &table, &expiry).await?;
         }
         Ok(())
+    }
+
+    /// Compacts until nothing is left on level 0 of a table, for a job that ends. What fails is
+    /// logged: nothing is lost, and the next compaction shows it.
+    pub async fn empty_level_0(&self, job: &Job, name: &TableName, reading: bool) {
+        let mut compactors = HashMap::new();
+        for attempt in 0..EMPTY_ATTEMPTS {
+            if attempt > 0 {
+                tokio::time::sleep(EMPTY_PAUSE).await;
+            }
+            let emptied = async {
+                let committer = job.committer.committer(name).await?;
+                let left = {
+                    let mut committer = committer.lock().await;
+                    committer.max_sequence_number().await?;
+                    committer.sorted_runs().on_level_0
+                };
+                if left == 0 {
+                    return Ok(true);
+                }
+                let scope = CompactScope::Due;
+                self.compact(job, name, reading, scope, &mut compactors)
+                    .await?;
+                Ok(committer.lock().await.sorted_runs().on_level_0 == 0)
+            };
+            match emptied.await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => {
+                    let error: JobError = error;
+                    tracing::warn!(table = %name, %error, "compaction failed");
+                }
+            }
+        }
+        tracing::warn!(
+            table = %name,
+            "readers do not see all that was committed before the table is compacted: \
+             headwater table compact, or the next run of the job, does that"
+        );
     }
 
     /// Compacts what is due and commits it. `reading`: rows of the table's snapshot are to come.
@@ -204,17 +256,20 @@ impl Upkeep {
     ) -> Result<()> {
         let committer = job.committer.committer(name).await?;
         let table = committer.lock().await.table().reload().await?;
+        // With deletion vectors no row of the snapshot is older than what is committed (they are
+        // refused else), and nothing is put above level 0 beside other files.
+        let keep_deletes = reading && !TableOptions::of(table.schema())?.deletion_vectors.enabled;
         let settings = CompactSettings {
             memory_bytes: job.settings.compaction_budget_bytes() as u64,
             parallelism: 1,
-            keep_deletes: reading,
+            keep_deletes,
         };
         if compactors.len() >= COMPACTORS_MAX {
             compactors.clear();
         }
         let known = compactors.remove(name).filter(|known| {
             known.table().schema().id == table.schema().id
-                && known.settings().keep_deletes == reading
+                && known.settings().keep_deletes == keep_deletes
         });
         let mut compactor = match known {
             Some(known) => known,

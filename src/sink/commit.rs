@@ -9,8 +9,8 @@ use std::{
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use headwater_connectors::TableName;
 use headwater_paimon::{
-    Catalog, CommitKind, CommitOutcome, CommitRequest, Error as LakeError, Expect, Table,
-    TableCommitter, TagRequest,
+    Catalog, CommitKind, CommitMessage, CommitOutcome, CommitRequest, Error as LakeError, Expect,
+    Table, TableCommitter, TagRequest,
 };
 use tokio::sync::Mutex;
 
@@ -159,11 +159,28 @@ impl Committer {
             expect,
         };
         prepared::look(&mut committer, commit, &mut request, check).await?;
-        let outcome = match committer.commit(&request).await {
+        // Those of the record stay, whatever happens.
+        let own: Vec<CommitMessage> = request
+            .messages
+            .iter()
+            .filter(|message| !commit.messages.contains(message))
+            .cloned()
+            .collect();
+        let mut outcome = committer.commit(&request).await;
+        if let Err(error @ LakeError::Conflict { .. }) = &outcome
+            && has_index(&request)
+        {
+            tracing::warn!(
+                %error,
+                "another program writes into the table beside the job: its keys are looked at"
+            );
+            let table = committer.table().clone();
+            request.messages = table.prepare_index_again(&request.messages).await?;
+            outcome = committer.commit(&request).await;
+        }
+        let outcome = match outcome {
             Err(error @ LakeError::Conflict { .. }) => {
-                // Those of the record stay.
-                request.messages.retain(|it| !commit.messages.contains(it));
-                committer.table().discard(&request.messages).await;
+                committer.table().discard(&own).await;
                 request.messages.clone_from(&commit.messages);
                 return Err(prepared::conflict(error, &committer, &request, check).await);
             }
@@ -207,6 +224,12 @@ impl Committer {
         let mut tables = self.tables.lock().await;
         Ok(tables.entry(name).or_insert(committer).clone())
     }
+}
+
+/// Whether a commit says what it knows of the table's index of dynamic buckets.
+fn has_index(request: &CommitRequest) -> bool {
+    let mut messages = request.messages.iter();
+    messages.any(|message| message.known_index_files.is_some())
 }
 
 /// The oldest snapshot that is left, when all that are left are compactions.

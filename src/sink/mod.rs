@@ -11,22 +11,47 @@ mod open;
 mod prepared;
 pub mod types;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 pub use commit::{CommitContext, Committer, PreparedCheck, SNAPSHOT_PHASE, TablesCommitted};
 pub use flush::Flushing;
 use flush::{Flush, InFlight};
 use headwater_connectors::{ChangeBatch, RowKinds, TableName, change::SchemaChange};
-use headwater_paimon::{ColumnPlace, DataField, Table, WriteBuffer, WriteSettings};
+use headwater_paimon::{
+    ColumnPlace, DataField, DynamicBucketAssigner, IndexMemory, SharedBuckets, Table, WriteBuffer,
+    WriteSettings,
+};
 pub use open::{OpenTable, SinkOptions, filled_error, open_existing, open_new};
 
 use crate::error::{JobError, Result};
+
+/// The buckets of captured tables whose buckets are dynamic: rows of the snapshot and of the tail go
+/// by one index of keys.
+pub type Buckets = Arc<HashMap<TableName, SharedBuckets>>;
+
+/// The buckets of those tables, by source table, that have dynamic ones; `budget_bytes` of memory
+/// for the indexes of all.
+pub fn buckets<'a>(
+    tables: impl IntoIterator<Item = (&'a TableName, &'a Table)>,
+    budget_bytes: usize,
+) -> Result<Buckets> {
+    let memory = IndexMemory::new(budget_bytes);
+    let mut buckets = HashMap::new();
+    for (name, table) in tables {
+        if table.schema().has_dynamic_buckets() {
+            let assigner = DynamicBucketAssigner::within(table, memory.clone())?;
+            buckets.insert(name.clone(), SharedBuckets::new(assigner));
+        }
+    }
+    Ok(Arc::new(buckets))
+}
 
 /// Buffers of tail rows for every captured table, under one memory bound.
 #[derive(Debug)]
 pub struct Sink {
     tables: HashMap<TableName, Target>,
     settings: WriteSettings,
+    buckets: Buckets,
     /// Bytes of rows that may be in memory, those being written included.
     budget_bytes: usize,
     /// Bytes in the buffers.
@@ -50,6 +75,7 @@ impl Sink {
     pub fn new(
         tables: impl IntoIterator<Item = (TableName, Table)>,
         settings: WriteSettings,
+        buckets: Buckets,
         budget_bytes: usize,
     ) -> Self {
         let target = |table| Target {
@@ -62,6 +88,7 @@ impl Sink {
                 .map(|(name, table)| (name, target(table)))
                 .collect(),
             settings,
+            buckets,
             budget_bytes,
             buffered_bytes: 0,
             flushes: Vec::new(),
@@ -74,12 +101,16 @@ impl Sink {
     /// is over it. Where a flush fails, the next checkpoint says so.
     pub async fn write(&mut self, batch: &ChangeBatch, first_sequence: i64) -> Result<()> {
         let settings = self.settings;
+        let buckets = self.buckets.get(&batch.table.name).cloned();
         let target = self.target(&batch.table.name)?;
         let buffer = match &mut target.buffer {
             Some(buffer) => buffer,
-            None => target
-                .buffer
-                .insert(WriteBuffer::new(target.table.clone(), settings)?),
+            None => target.buffer.insert(match buckets {
+                Some(buckets) => {
+                    WriteBuffer::with_buckets(target.table.clone(), settings, buckets)?
+                }
+                None => WriteBuffer::new(target.table.clone(), settings)?,
+            }),
         };
         let kinds = match &batch.kinds {
             RowKinds::Inserts => None,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use headwater_connectors::{TableName, TableSchema};
 use headwater_paimon::{Catalog, ColumnPlace, DataField, Error as LakeError, Schema, Table};
 
-use super::types;
+use super::types::{self, SnapshotRows};
 use crate::error::{JobError, Result};
 
 /// What the job file says about sink tables.
@@ -41,7 +41,13 @@ impl SinkOptions {
     ///
     /// # Errors
     /// [`JobError::Definite`] for options and columns that cannot be, by name.
-    pub fn new_schema(&self, source: &TableSchema, sink: &TableName, bytes: u64) -> Result<Schema> {
+    pub fn new_schema(
+        &self,
+        source: &TableSchema,
+        sink: &TableName,
+        bytes: u64,
+        rows: SnapshotRows,
+    ) -> Result<Schema> {
         let partition_keys = self.partition_keys(sink);
         if let Some(outside) = partition_keys
             .iter()
@@ -65,7 +71,7 @@ impl SinkOptions {
         options
             .entry("bucket".to_owned())
             .or_insert_with(|| types::buckets_for(bytes).to_string());
-        if let Some(unfit) = types::unfit_options(&options).first() {
+        if let Some(unfit) = types::unfit_options(&options, rows).first() {
             return Err(JobError::Definite(format!(
                 "table {}: the sink table {sink} cannot be made: {unfit}. Options are the job \
                  file's table.properties.*",
@@ -73,10 +79,11 @@ impl SinkOptions {
             )));
         }
         let buckets = options.get("bucket").map(|buckets| buckets.trim());
-        if let Some(buckets @ ("-1" | "-2")) = buckets {
+        if buckets == Some("-2") {
             return Err(JobError::Definite(format!(
-                "table {}: table.properties.bucket: '{buckets}' is not written by jobs, whose rows \
-                 go through several writers at a time: set it to a number above 0, or leave it out",
+                "table {}: table.properties.bucket: '-2' is not written by jobs: nobody would see \
+                 its rows before another program moves them. Set it to a number above 0, to -1 \
+                 (dynamic), or leave it out",
                 source.name
             )));
         }
@@ -98,20 +105,20 @@ impl SinkOptions {
     }
 }
 
-/// Opens the sink table of a new job: makes it, or continues one that fits. With `must_be_empty`
-/// (a snapshot is to be read into it) one that has snapshots is refused.
+/// Opens the sink table of a new job: makes it, or continues one that fits. Where a snapshot is to
+/// be read into it one that has snapshots is refused.
 pub async fn open_new(
     catalog: &Catalog,
     options: &SinkOptions,
     source: &TableSchema,
     sink: &TableName,
     bytes: u64,
-    must_be_empty: bool,
+    rows: SnapshotRows,
 ) -> Result<OpenTable> {
     let table = match catalog.table(&sink.database, &sink.table).await? {
         Some(table) => table,
         None => {
-            let schema = options.new_schema(source, sink, bytes)?;
+            let schema = options.new_schema(source, sink, bytes, rows)?;
             catalog.create_database(&sink.database).await?;
             return Ok(OpenTable {
                 table: catalog
@@ -122,8 +129,8 @@ pub async fn open_new(
             });
         }
     };
-    let opened = fit(table, options, source, sink).await?;
-    if must_be_empty && opened.has_snapshots {
+    let opened = fit(table, options, source, sink, rows).await?;
+    if rows != SnapshotRows::None && opened.has_snapshots {
         return Err(filled_error(&source.name, sink));
     }
     Ok(opened)
@@ -145,6 +152,7 @@ pub async fn open_existing(
     options: &SinkOptions,
     source: &TableSchema,
     sink: &TableName,
+    rows: SnapshotRows,
 ) -> Result<OpenTable> {
     let table = catalog
         .table(&sink.database, &sink.table)
@@ -167,7 +175,7 @@ pub async fn open_existing(
             source.name
         )));
     }
-    fit(table, options, source, sink).await
+    fit(table, options, source, sink, rows).await
 }
 
 /// Checks that an existing table fits and adds the columns that it lacks.
@@ -176,8 +184,9 @@ async fn fit(
     options: &SinkOptions,
     source: &TableSchema,
     sink: &TableName,
+    rows: SnapshotRows,
 ) -> Result<OpenTable> {
-    let misfits = types::misfits(source, table.schema(), options.partition_keys(sink));
+    let misfits = types::misfits(source, table.schema(), options.partition_keys(sink), rows);
     if !misfits.is_empty() {
         return Err(JobError::Definite(format!(
             "table {}: the sink table {} exists and does not fit: {}. Route the source table to \
@@ -199,10 +208,15 @@ async fn fit(
         true => table,
         false => table.add_columns(&missing).await?,
     };
-    let has_snapshots = table.latest_snapshot().await?.is_some();
-    let max_sequence = match has_snapshots {
-        true => table.max_sequence_number().await?,
-        false => None,
+    let (has_snapshots, max_sequence) = match table.latest_snapshot().await? {
+        Some(snapshot) => {
+            let files = table.live_files(&snapshot).await?;
+            // Now, and not when a compaction meets one.
+            table.check_formats(&files)?;
+            let highest = files.iter().map(|file| file.meta.max_sequence_number).max();
+            (true, highest)
+        }
+        None => (false, None),
     };
     Ok(OpenTable {
         table,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headwater_connectors::{Column, DataType as SourceType, TableSchema};
+use headwater_connectors::{Column, DataType as SourceType, Position, TableSchema};
 use headwater_paimon::{DataField, DataType, Schema};
 
 /// The lake's type for a source column's.
@@ -48,9 +48,36 @@ pub fn buckets_for(bytes: u64) -> u32 {
     u32::try_from(wanted).unwrap_or(256).next_power_of_two()
 }
 
+/// What is known of the rows of a table's snapshot that are still to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SnapshotRows {
+    /// There are none.
+    None,
+    /// None will be older than what is committed before it.
+    Newer,
+    /// The server has no GTIDs, and so they may be older.
+    MaybeOlder,
+}
+
+impl SnapshotRows {
+    /// Of a table of which rows are to be read or not, from a source at a position.
+    pub fn of(any: bool, position: &Position) -> Self {
+        match any {
+            false => Self::None,
+            true if position.bounds_reads() => Self::Newer,
+            true => Self::MaybeOlder,
+        }
+    }
+}
+
 /// Why rows of `source` do not fit the existing `sink`; empty when they do. Columns that the sink
 /// lacks are not counted: they are added when they may be null.
-pub fn misfits(source: &TableSchema, sink: &Schema, partition_keys: &[String]) -> Vec<String> {
+pub fn misfits(
+    source: &TableSchema,
+    sink: &Schema,
+    partition_keys: &[String],
+    rows: SnapshotRows,
+) -> Vec<String> {
     let mut found = Vec::new();
     for column in &source.columns {
         let wanted = lake_type(&column.data_type);
@@ -101,9 +128,9 @@ pub fn misfits(source: &TableSchema, sink: &Schema, partition_keys: &[String]) -
             partition_keys.join(", ")
         ));
     }
-    if sink.buckets() < 1 {
+    if sink.buckets() < -1 || sink.buckets() == 0 {
         found.push(format!(
-            "its option bucket is {}; only fixed buckets (1 or more) are supported yet",
+            "its option bucket is {}; a job writes fixed buckets (1 or more) and dynamic ones (-1)",
             sink.buckets()
         ));
     }
@@ -114,19 +141,36 @@ pub fn misfits(source: &TableSchema, sink: &Schema, partition_keys: &[String]) -
             field.name
         ))
     }));
+    let outside = sink
+        .partition_keys
+        .iter()
+        .find(|key| !sink.primary_keys.contains(key));
+    if let Some(outside) = outside {
+        found.push(format!(
+            "its partition column {outside} is not part of its primary key, so that a row may move \
+             to another partition (cross-partition upsert), which is not supported"
+        ));
+    }
     found.extend(sink.unsupported_options());
-    found.extend(unfit_options(&sink.options));
+    found.extend(unfit_options(&sink.options, rows));
     found
 }
 
 /// Options under which the tables of a job would not equal their source. A chunk of the snapshot and
 /// the log beside it may bring the same change twice: only "the newest row of a key counts" is right
 /// for both.
-pub fn unfit_options(options: &BTreeMap<String, String>) -> Vec<String> {
+pub fn unfit_options(options: &BTreeMap<String, String>, rows: SnapshotRows) -> Vec<String> {
     const TWICE: &str = "a row may come both from the snapshot and from the log";
     const ORDER: &str = "rows must count in the order of the log";
     const DELETES: &str = "deleted rows would stay";
-    const FINE: [(&str, &[&str], &str); 8] = [
+    const OLDER: &str = "the server has no GTIDs, so that rows of the snapshot may come behind newer \
+                         ones of the log, which they would delete. Set gtid_mode=ON at the server, or \
+                         switch deletion vectors on when the snapshot is complete";
+    let vectors: &[&str] = match rows {
+        SnapshotRows::None | SnapshotRows::Newer => &["true", "false"],
+        SnapshotRows::MaybeOlder => &["false"],
+    };
+    let fine: [(&str, &[&str], &str); 8] = [
         ("merge-engine", &["deduplicate"], TWICE),
         (
             "changelog-producer",
@@ -137,18 +181,14 @@ pub fn unfit_options(options: &BTreeMap<String, String>) -> Vec<String> {
         ("rowkind.field", &[], ORDER),
         ("ignore-delete", &["false"], DELETES),
         ("deduplicate.ignore-delete", &["false"], DELETES),
-        (
-            "deletion-vectors.enabled",
-            &["false"],
-            "rows of the snapshot may come behind newer ones of the log, which they would delete",
-        ),
+        ("deletion-vectors.enabled", vectors, OLDER),
         (
             "record-level.expire-time",
             &[],
             "rows that are at the source would go",
         ),
     ];
-    FINE.iter()
+    fine.iter()
         .filter_map(|(name, fine, why)| {
             let value = options.get(*name)?.trim();
             let fits = fine.iter().any(|fine| value.eq_ignore_ascii_case(fine));
@@ -244,20 +284,44 @@ mod tests {
             ("v", SourceType::VarChar(10), true),
         ]);
         let mut table = sink(&source_schema);
-        assert!(misfits(&source_schema, &table, &[]).is_empty());
+        assert!(misfits(&source_schema, &table, &[], SnapshotRows::Newer).is_empty());
         table.fields[1].data_type = DataType::String;
-        assert!(misfits(&source_schema, &table, &[]).is_empty());
+        assert!(misfits(&source_schema, &table, &[], SnapshotRows::Newer).is_empty());
         table.fields[1].data_type = DataType::VarChar(9);
         table.fields[0].data_type = DataType::BigInt;
         table.primary_keys = vec!["v".into()];
-        let found = misfits(&source_schema, &table, &[]);
+        let found = misfits(&source_schema, &table, &[], SnapshotRows::Newer);
         assert_eq!(found.len(), 3, "{found:?}");
         let mut table = sink(&source_schema);
         let options = [("file.format", "orc"), ("manifest.format", "orc")];
         for (name, value) in options {
             table.options.insert(name.into(), value.into());
         }
-        let found = misfits(&source_schema, &table, &[]);
+        let found = misfits(&source_schema, &table, &[], SnapshotRows::Newer);
         assert_eq!(found.len(), 2, "{found:?}");
+    }
+
+    #[test]
+    fn dynamic_buckets_and_deletion_vectors_fit_where_they_are_exact() {
+        let source_schema = source(&[("id", SourceType::Int, false)]);
+        let mut table = sink(&source_schema);
+        table.options.insert("bucket".into(), "-1".into());
+        table
+            .options
+            .insert("deletion-vectors.enabled".into(), "true".into());
+        for (rows, fits) in [
+            (SnapshotRows::None, true),
+            (SnapshotRows::Newer, true),
+            (SnapshotRows::MaybeOlder, false),
+        ] {
+            let found = misfits(&source_schema, &table, &[], rows);
+            assert_eq!(found.is_empty(), fits, "{rows:?}: {found:?}");
+            assert!(fits || found[0].contains("GTID"), "{found:?}");
+        }
+        table.options.insert("bucket".into(), "-2".into());
+        assert_eq!(
+            misfits(&source_schema, &table, &[], SnapshotRows::None).len(),
+            1
+        );
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use headwater_paimon::{
-    Catalog, CommitRequest, Table,
+    Catalog, CommitRequest, Table, TableOptions,
     compact::{CompactScope, CompactSettings, Compactor},
 };
 use serde::Serialize;
@@ -159,12 +159,16 @@ async fn one(
         return Ok(None);
     }
     let in_snapshot_phase = said.is_some_and(|said| said.in_snapshot_phase);
+    // A job reads a snapshot into a table with deletion vectors only where its rows are not older
+    // than what is there.
+    let keep_deletes =
+        in_snapshot_phase && !TableOptions::of(table.schema())?.deletion_vectors.enabled;
     let settings = CompactSettings {
         memory_bytes: request.memory_bytes,
         parallelism: request.parallelism,
-        keep_deletes: in_snapshot_phase,
+        keep_deletes,
     };
-    let scope = match request.full && !in_snapshot_phase {
+    let scope = match request.full && !keep_deletes {
         true => CompactScope::Full,
         false => CompactScope::Due,
     };
@@ -179,7 +183,7 @@ async fn one(
     let messages = compactor.run(scope, wanted).await?;
     let mut done = CompactedTable {
         buckets: messages.len(),
-        in_snapshot_phase,
+        in_snapshot_phase: keep_deletes,
         ..CompactedTable::of(table.name())
     };
     if messages.is_empty() {

@@ -38,7 +38,9 @@ impl Lake for Catalog {
             ))
         };
         let table = self.table(&state.sink.database, &state.sink.table).await?;
+        // A compaction may still have to show what the checkpoint holds.
         let table = table.ok_or_else(|| gone("is gone".to_owned()))?;
+        let table = table.merging_level_0();
         let snapshot = table
             .snapshot(snapshot)
             .await?

@@ -98,7 +98,9 @@ pub(super) async fn append(
 ) -> Result<Change> {
     let mut change = Change::new(CommitKind::Append);
     let indexed = messages.iter().any(|message| {
-        !message.deleted_index_files.is_empty() || !message.new_index_files.is_empty()
+        !message.deleted_index_files.is_empty()
+            || !message.new_index_files.is_empty()
+            || message.known_index_files.is_some()
     });
     let mut index = index_files(table, view, indexed).await?;
     let conflict = |message: String| Error::Conflict {
@@ -125,11 +127,18 @@ pub(super) async fn append(
             &message.deleted_index_files,
             &message.new_index_files,
         );
-        index.apply(&changes).map_err(|reason| {
-            conflict(format!(
-                "{reason}: another writer changed the bucket; open the table again and write anew"
-            ))
-        })?;
+        let known = match &message.known_index_files {
+            Some(known) => index.check_known(&message.partition, known),
+            None => Ok(()),
+        };
+        known
+            .and_then(|()| index.apply(&changes))
+            .map_err(|reason| {
+                conflict(format!(
+                    "{reason}: another writer changed the bucket; open the table again and write \
+                     anew"
+                ))
+            })?;
     }
     change.index = index.into_changed();
     let added = lane::place(table.schema(), view, messages);

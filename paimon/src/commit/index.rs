@@ -89,6 +89,39 @@ impl IndexFiles {
             .collect()
     }
 
+    /// Whether the files of hashes of a partition are those that a commit knows; the text says why
+    /// not.
+    pub(super) fn check_known(
+        &self,
+        partition: &[u8],
+        known: &[(i32, String)],
+    ) -> Result<(), String> {
+        let is_hashes = |entry: &&IndexManifestEntry| {
+            entry.partition == partition && entry.index_file.index_type == HASH_INDEX
+        };
+        let mut there = 0;
+        for entry in self.entries.iter().filter(is_hashes) {
+            there += 1;
+            let name = &entry.index_file.file_name;
+            let is_known =
+                |(bucket, known): &(i32, String)| *bucket == entry.bucket && known == name;
+            if !known.iter().any(is_known) {
+                return Err(format!(
+                    "index file {name} of bucket {} is new to this commit",
+                    entry.bucket
+                ));
+            }
+        }
+        match there == known.len() {
+            true => Ok(()),
+            false => Err(format!(
+                "{} index files of a partition are there and not {}",
+                there,
+                known.len()
+            )),
+        }
+    }
+
     /// Leaves out those of some partitions.
     pub(super) fn retain(&mut self, stays: impl Fn(&[u8]) -> bool) {
         let before = self.entries.len();

@@ -480,6 +480,7 @@ fn has_first(message: &CommitMessage) -> bool {
         || !message.changelog_files.is_empty()
         || !message.new_index_files.is_empty()
         || !message.deleted_index_files.is_empty()
+        || message.known_index_files.is_some()
 }
 
 #[cfg(test)]

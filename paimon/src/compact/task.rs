@@ -179,6 +179,8 @@ impl Compactor {
         files: Vec<LiveFile>,
         index: &[IndexManifestEntry],
     ) -> Result<Vec<CommitMessage>> {
+        // Before anything is read, and not in the middle.
+        self.shared.table.check_formats(&files)?;
         let mut jobs = Vec::new();
         for bucket in buckets(files) {
             let (place, total_buckets) = (bucket.place, bucket.total_buckets);

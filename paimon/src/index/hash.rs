@@ -9,8 +9,13 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    hash::{BuildHasherDefault, Hasher},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
+
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::{
     data_file_meta::CommitMessage,
@@ -22,33 +27,15 @@ use crate::{
     table_options::TableOptions,
 };
 
-/// Bytes that a known hash takes in memory, about.
-const HASH_BYTES: usize = 16;
-/// Bytes of hashes that are kept in memory, at most.
+mod foreign;
+mod known;
+
+use known::KnownHashes;
+
+/// Bytes of hashes that are kept in memory, at most, where nobody says.
 const MEMORY_MAX: usize = 1 << 30;
 /// Buckets of a partition, at most.
 const BUCKETS_MAX: i32 = i16::MAX as i32;
-
-/// The keys are hashes already.
-#[derive(Debug, Default, Clone, Copy)]
-struct AsIs(u64);
-
-impl Hasher for AsIs {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 << 8) | u64::from(*byte);
-        }
-    }
-
-    fn write_i32(&mut self, hash: i32) {
-        // The map looks at the upper bits too.
-        self.0 = u64::from(hash as u32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-}
 
 #[derive(Debug, Default)]
 struct BucketIndex {
@@ -60,12 +47,37 @@ struct BucketIndex {
 
 #[derive(Debug, Default)]
 struct PartitionIndex {
-    bucket_of: HashMap<i32, i16, BuildHasherDefault<AsIs>>,
+    bucket_of: KnownHashes,
     buckets: BTreeMap<i16, BucketIndex>,
     /// Buckets below have no room.
     open: i16,
     /// Number of the load or flush that last used it.
     used: u64,
+    /// Rows were placed since the last commit was prepared.
+    placed: bool,
+    /// Its part of what is counted in [`IndexMemory`].
+    counted_bytes: usize,
+}
+
+/// Memory for the indexes of several tables.
+#[derive(Debug)]
+pub struct IndexMemory {
+    max_bytes: usize,
+    used_bytes: AtomicUsize,
+}
+
+impl IndexMemory {
+    /// So many bytes for all of them.
+    pub fn new(max_bytes: usize) -> Arc<Self> {
+        Arc::new(Self {
+            max_bytes,
+            used_bytes: AtomicUsize::new(0),
+        })
+    }
+
+    fn is_over(&self) -> bool {
+        self.used_bytes.load(Ordering::Relaxed) > self.max_bytes
+    }
 }
 
 /// How buckets are filled.
@@ -96,8 +108,9 @@ impl PartitionIndex {
 
     /// The bucket of a key's hash; `None` when all buckets there may be are full.
     fn assign(&mut self, hash: i32, limits: Limits) -> Option<i16> {
-        if let Some(bucket) = self.bucket_of.get(&hash) {
-            return Some(*bucket);
+        self.placed = true;
+        if let Some(bucket) = self.bucket_of.get(hash) {
+            return Some(bucket);
         }
         let max = limits.max.unwrap_or(BUCKETS_MAX).min(BUCKETS_MAX);
         let spread = hash.unsigned_abs() % limits.initial.min(max).unsigned_abs();
@@ -117,33 +130,47 @@ impl PartitionIndex {
                 return None;
             }
         };
+        self.add(hash, bucket);
+        Some(bucket)
+    }
+
+    /// Takes in a hash that is not known.
+    fn add(&mut self, hash: i32, bucket: i16) {
         self.bucket_of.insert(hash, bucket);
         let index = self.buckets.entry(bucket).or_default();
         index.rows += 1;
         index.changed = true;
-        Some(bucket)
     }
 }
 
 /// Finds the buckets of keys in a table with dynamic buckets (`bucket = -1` and a primary key).
-/// Reads the index of a partition when its first row comes; keeps about 16 bytes a key of the
-/// partitions in use, 1 GiB at most, and lets go of partitions whose changes are committed.
+/// Reads the index of a partition when its first row comes; keeps about 5 bytes a key of the
+/// partitions in use (up to 21 while they are few), within an [`IndexMemory`], and lets go of
+/// partitions whose changes are committed.
 #[derive(Debug)]
 pub struct DynamicBucketAssigner {
     table: Table,
     limits: Limits,
     partitions: HashMap<Vec<u8>, PartitionIndex>,
-    memory_max: usize,
+    memory: Arc<IndexMemory>,
     round: u64,
 }
 
 impl DynamicBucketAssigner {
-    /// For a table; nothing is read.
+    /// For a table, with 1 GiB of memory of its own; nothing is read.
     ///
     /// # Errors
     /// [`Error::Unsupported`] for tables with other buckets, and where a key may move to another
     /// partition.
     pub fn new(table: &Table) -> Result<Self> {
+        Self::within(table, IndexMemory::new(MEMORY_MAX))
+    }
+
+    /// As [`new`](Self::new), within memory that it shares with others.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn within(table: &Table, memory: Arc<IndexMemory>) -> Result<Self> {
         let schema = table.schema();
         if schema.primary_keys.is_empty() || schema.buckets() != -1 {
             return Err(Error::Unsupported(format!(
@@ -168,15 +195,15 @@ impl DynamicBucketAssigner {
             table: table.clone(),
             limits: Limits::of(schema)?,
             partitions: HashMap::new(),
-            memory_max: MEMORY_MAX,
+            memory,
             round: 0,
         })
     }
 
     /// Bytes of memory that the known hashes take, about.
     pub fn memory_bytes(&self) -> usize {
-        let hashes = self.partitions.values().map(|it| it.bucket_of.len());
-        hashes.sum::<usize>() * HASH_BYTES
+        let hashes = self.partitions.values();
+        hashes.map(|it| it.bucket_of.memory_bytes()).sum()
     }
 
     /// Reads the indexes of partitions that are not known yet. Partitions are serialized BinaryRows
@@ -190,36 +217,61 @@ impl DynamicBucketAssigner {
         for partition in partitions {
             if let Some(index) = self.partitions.get_mut(partition) {
                 index.used = self.round;
+                index.count(&self.memory);
             }
         }
         let missing: Vec<&Vec<u8>> = partitions
             .iter()
             .filter(|partition| !self.partitions.contains_key(*partition))
             .collect();
-        if missing.is_empty() {
+        if missing.is_empty() && !self.memory.is_over() {
             return Ok(());
         }
-        let files = match self.table.latest_snapshot().await? {
-            Some(snapshot) => self.table.index_files(&snapshot).await?,
-            None => Vec::new(),
-        };
+        let files = self.files().await?;
         for partition in missing {
             let mut index = PartitionIndex {
                 used: self.round,
                 ..PartitionIndex::default()
             };
-            for entry in files.iter().filter(|entry| {
-                entry.partition == *partition && entry.index_file.index_type == HASH_INDEX
-            }) {
+            for entry in of_partition(&files, partition) {
                 self.read(entry, &mut index).await?;
             }
+            index.count(&self.memory);
             self.partitions.insert(partition.clone(), index);
             self.make_room(&files)?;
         }
-        Ok(())
+        self.make_room(&files)
+    }
+
+    /// The index files of the newest snapshot.
+    async fn files(&self) -> Result<Vec<IndexManifestEntry>> {
+        match self.table.latest_snapshot().await? {
+            Some(snapshot) => self.table.index_files(&snapshot).await,
+            None => Ok(Vec::new()),
+        }
     }
 
     async fn read(&self, entry: &IndexManifestEntry, index: &mut PartitionIndex) -> Result<()> {
+        let (bucket, hashes) = self.read_file(entry).await?;
+        let rows = hashes.len() as u64;
+        for hash in hashes {
+            if index.bucket_of.get(hash).is_none() {
+                index.bucket_of.insert(hash, bucket);
+            }
+        }
+        index.buckets.insert(
+            bucket,
+            BucketIndex {
+                rows,
+                file: Some(entry.index_file.clone()),
+                changed: false,
+            },
+        );
+        Ok(())
+    }
+
+    /// The hashes of an index file, and its bucket.
+    async fn read_file(&self, entry: &IndexManifestEntry) -> Result<(i16, Vec<i32>)> {
         let path = self.table.index_file_path(&entry.index_file)?;
         let bytes = storage::read(self.table.store().as_ref(), &path).await?;
         let damaged = |message: String| Error::Corrupt {
@@ -230,32 +282,23 @@ impl DynamicBucketAssigner {
             .ok()
             .filter(|bucket| *bucket >= 0)
             .ok_or_else(|| damaged(format!("hashes of bucket {}", entry.bucket)))?;
-        for hash in decode(&bytes).map_err(damaged)? {
-            index.bucket_of.insert(hash, bucket);
-        }
-        index.buckets.insert(
-            bucket,
-            BucketIndex {
-                rows: bytes.len() as u64 / 4,
-                file: Some(entry.index_file.clone()),
-                changed: false,
-            },
-        );
-        Ok(())
+        let hashes = decode(&bytes).map_err(damaged)?.collect();
+        Ok((bucket, hashes))
     }
 
     /// Lets go of the partitions that were used longest ago and are committed.
     fn make_room(&mut self, committed: &[IndexManifestEntry]) -> Result<()> {
-        while self.memory_bytes() > self.memory_max {
+        while self.memory.is_over() {
             let is_committed = |partition: &[u8], index: &PartitionIndex| {
-                index.buckets.iter().all(|(bucket, state)| {
-                    !state.changed
-                        && committed.iter().any(|entry| {
-                            entry.partition == partition
-                                && entry.bucket == i32::from(*bucket)
-                                && Some(&entry.index_file) == state.file.as_ref()
-                        })
-                })
+                !index.placed
+                    && index.buckets.iter().all(|(bucket, state)| {
+                        !state.changed
+                            && committed.iter().any(|entry| {
+                                entry.partition == partition
+                                    && entry.bucket == i32::from(*bucket)
+                                    && Some(&entry.index_file) == state.file.as_ref()
+                            })
+                    })
             };
             let oldest = self
                 .partitions
@@ -265,17 +308,20 @@ impl DynamicBucketAssigner {
                 })
                 .min_by_key(|(_, index)| index.used)
                 .map(|(partition, _)| partition.clone());
-            let Some(oldest) = oldest else {
+            let gone = oldest.and_then(|oldest| self.partitions.remove(&oldest));
+            let Some(gone) = gone else {
                 return Err(Error::Table {
                     table: self.table.name().to_owned(),
                     message: format!(
-                        "the hash index of the partitions that are written to takes more than {} \
-                         MiB of memory: write fewer partitions at a time, or use fixed buckets",
-                        self.memory_max >> 20
+                        "the keys of its dynamic buckets (bucket = -1), about 5 bytes each, take \
+                         more than the {} MiB of memory that there are for them: give the job more \
+                         memory, write fewer partitions at a time, or use fixed buckets",
+                        self.memory.max_bytes >> 20
                     ),
                 });
             };
-            self.partitions.remove(&oldest);
+            let used = &self.memory.used_bytes;
+            used.fetch_sub(gone.counted_bytes, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -302,32 +348,19 @@ impl DynamicBucketAssigner {
     }
 
     /// Writes the index files of the buckets that got new keys, for the commit that makes their
-    /// rows visible: one message a bucket.
+    /// rows visible: one message a bucket, and for each partition that rows were placed in what the
+    /// commit must find ([`CommitMessage::known_index_files`]).
     ///
     /// # Errors
     /// What the store says; then it may be called again.
     pub async fn prepare(&mut self) -> Result<Vec<CommitMessage>> {
         let id = uuid::Uuid::new_v4();
-        let mut messages = Vec::new();
-        for (partition, index) in &mut self.partitions {
-            let mut hashes: BTreeMap<i16, Vec<u8>> = index
-                .buckets
-                .iter()
-                .filter(|(_, bucket)| bucket.changed)
-                .map(|(bucket, state)| (*bucket, Vec::with_capacity(state.rows as usize * 4)))
-                .collect();
-            if hashes.is_empty() {
-                continue;
-            }
-            for (hash, bucket) in &index.bucket_of {
-                if let Some(bytes) = hashes.get_mut(bucket) {
-                    bytes.extend(hash.to_be_bytes());
-                }
-            }
-            for (bucket, bytes) in hashes {
+        let mut files = Vec::new();
+        for (partition, index) in self.partitions.iter().filter(|(_, index)| index.placed) {
+            for (bucket, bytes) in index.changed_hashes() {
                 let file = IndexFileMeta {
                     index_type: HASH_INDEX.into(),
-                    file_name: format!("index-{id}-{}", messages.len()),
+                    file_name: format!("index-{id}-{}", files.len()),
                     file_size: bytes.len() as i64,
                     row_count: bytes.len() as i64 / 4,
                     dv_ranges: None,
@@ -335,24 +368,133 @@ impl DynamicBucketAssigner {
                 };
                 let path = self.table.index_file_path(&file)?;
                 storage::put(self.table.store().as_ref(), &path, bytes).await?;
-                let Some(state) = index.buckets.get_mut(&bucket) else {
-                    continue;
-                };
-                messages.push(CommitMessage {
-                    partition: partition.clone(),
-                    bucket: bucket.into(),
-                    total_buckets: -1,
-                    deleted_index_files: state.file.replace(file.clone()).into_iter().collect(),
-                    new_index_files: vec![file],
-                    ..CommitMessage::default()
-                });
+                files.push((partition.clone(), bucket, file));
             }
         }
-        for index in self.partitions.values_mut() {
-            let buckets = index.buckets.values_mut();
-            buckets.for_each(|bucket| bucket.changed = false);
+        let mut files = files.into_iter().peekable();
+        let mut messages = Vec::new();
+        for (partition, index) in self.partitions.iter_mut().filter(|(_, index)| index.placed) {
+            let message = || CommitMessage {
+                partition: partition.clone(),
+                total_buckets: -1,
+                ..CommitMessage::default()
+            };
+            let mut known = Some(index.known_files());
+            while let Some((_, bucket, file)) = files.next_if(|(of, _, _)| of == partition) {
+                let state = index.buckets.entry(bucket).or_default();
+                state.changed = false;
+                messages.push(CommitMessage {
+                    bucket: bucket.into(),
+                    deleted_index_files: state.file.replace(file.clone()).into_iter().collect(),
+                    new_index_files: vec![file],
+                    known_index_files: known.take(),
+                    ..message()
+                });
+            }
+            if known.is_some() {
+                messages.push(CommitMessage {
+                    known_index_files: known,
+                    ..message()
+                });
+            }
+            index.placed = false;
+            index.count(&self.memory);
         }
         Ok(messages)
+    }
+}
+
+impl Drop for DynamicBucketAssigner {
+    fn drop(&mut self) {
+        let counted = self.partitions.values().map(|index| index.counted_bytes);
+        let used = &self.memory.used_bytes;
+        used.fetch_sub(counted.sum::<usize>(), Ordering::Relaxed);
+    }
+}
+
+impl PartitionIndex {
+    /// Tells the memory what it takes now.
+    fn count(&mut self, memory: &IndexMemory) {
+        let now = self.bucket_of.memory_bytes();
+        let before = std::mem::replace(&mut self.counted_bytes, now);
+        let used = &memory.used_bytes;
+        match now >= before {
+            true => used.fetch_add(now - before, Ordering::Relaxed),
+            false => used.fetch_sub(before - now, Ordering::Relaxed),
+        };
+    }
+
+    /// Index files by bucket, as they are committed or prepared.
+    fn known_files(&self) -> Vec<(i32, String)> {
+        let files = self.buckets.iter();
+        files
+            .filter_map(|(bucket, state)| {
+                Some((i32::from(*bucket), state.file.as_ref()?.file_name.clone()))
+            })
+            .collect()
+    }
+
+    /// The hashes of each bucket that has new ones, as its file holds them.
+    fn changed_hashes(&self) -> BTreeMap<i16, Vec<u8>> {
+        let changed = self.buckets.iter().filter(|(_, bucket)| bucket.changed);
+        let mut hashes: BTreeMap<i16, Vec<u8>> = changed
+            .map(|(bucket, state)| (*bucket, Vec::with_capacity(state.rows as usize * 4)))
+            .collect();
+        if !hashes.is_empty() {
+            self.bucket_of.for_each(|hash, bucket| {
+                if let Some(bytes) = hashes.get_mut(&bucket) {
+                    bytes.extend(hash.to_be_bytes());
+                }
+            });
+        }
+        hashes
+    }
+}
+
+/// Files of hashes of one partition.
+fn of_partition<'a>(
+    files: &'a [IndexManifestEntry],
+    partition: &'a [u8],
+) -> impl Iterator<Item = &'a IndexManifestEntry> {
+    files
+        .iter()
+        .filter(move |it| it.partition == partition && it.index_file.index_type == HASH_INDEX)
+}
+
+/// One [`DynamicBucketAssigner`] for all writers of a table: rows of a snapshot, and changes beside
+/// them. What is shared is prepared once for a commit, when all writers whose files the commit has
+/// are done; a key whose rows are in no commit yet may stand in the index already.
+#[derive(Debug, Clone)]
+pub struct SharedBuckets(Arc<Mutex<DynamicBucketAssigner>>);
+
+impl SharedBuckets {
+    /// Shares an assigner.
+    pub fn new(assigner: DynamicBucketAssigner) -> Self {
+        Self(Arc::new(Mutex::new(assigner)))
+    }
+
+    /// As [`DynamicBucketAssigner::prepare`], for a commit with rows of these partitions, whenever
+    /// they were placed; what was prepared before must be committed. Keys that another writer has
+    /// added since the index was read are taken in first.
+    ///
+    /// # Errors
+    /// As [`DynamicBucketAssigner::prepare`]; [`Error::Conflict`] when another writer has put a key
+    /// into another bucket: then this and all rows that it placed since the last commit are to be
+    /// given up, and a new one reads the index as it is now.
+    pub async fn prepare(&self, partitions: &[Vec<u8>]) -> Result<Vec<CommitMessage>> {
+        let mut assigner = self.0.lock().await;
+        assigner.load(partitions).await?;
+        for partition in partitions {
+            if let Some(index) = assigner.partitions.get_mut(partition) {
+                index.placed = true;
+            }
+        }
+        assigner.take_in_foreign_keys().await?;
+        assigner.prepare().await
+    }
+
+    pub(crate) async fn lock(&self) -> OwnedMutexGuard<DynamicBucketAssigner> {
+        self.0.clone().lock_owned().await
     }
 }
 

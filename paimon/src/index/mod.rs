@@ -5,7 +5,7 @@ pub mod deletion_vector;
 pub mod hash;
 
 pub use deletion_vector::DeletionVector;
-pub use hash::DynamicBucketAssigner;
+pub use hash::{DynamicBucketAssigner, IndexMemory, SharedBuckets};
 
 use crate::{
     error::{Error, Result},

@@ -533,7 +533,8 @@ pub(super) fn check_format(table: &Table, file: &DataFileMeta) -> Result<Format>
         "avro" => Ok(Format::Avro),
         _ => Err(Error::Unsupported(format!(
             "table {}: data file {} is of format {format}, and only Parquet and Avro are read. Set \
-             its option file.format to parquet, compact it fully with another engine, then read it",
+             its option file.format to parquet and have another engine compact it fully, with option \
+             compaction.force-rewrite-all-files = true",
             table.name(),
             file.file_name
         ))),

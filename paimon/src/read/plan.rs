@@ -335,6 +335,31 @@ fn fixed_values(filter: &Bound, field: &DataField) -> Option<Vec<ArrayRef>> {
 }
 
 impl Table {
+    /// The same table, read with its newest rows: where readers leave out level 0 until a compaction
+    /// has found what its rows replace (deletion vectors), they are merged. As option
+    /// `deletion-vectors.merge-on-read` does it for all readers.
+    pub fn merging_level_0(&self) -> Self {
+        let schema = self.schema();
+        if schema.primary_keys.is_empty() || !Visibility::of(schema).skips_level_0 {
+            return self.clone();
+        }
+        let mut schema = Schema::clone(schema);
+        let option = "deletion-vectors.merge-on-read";
+        schema.options.insert(option.into(), "true".into());
+        self.with_schema(schema)
+    }
+
+    /// Refuses data files that cannot be read or compacted, by name: to be asked before a table is
+    /// taken up.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a file in a format that is not read.
+    pub fn check_formats(&self, files: &[LiveFile]) -> Result<()> {
+        files
+            .iter()
+            .try_for_each(|file| check_format(self, &file.meta))
+    }
+
     /// Refuses tables whose rows are not in their data files as this crate reads them.
     pub(super) fn check_readable(&self) -> Result<()> {
         let schema = self.schema();

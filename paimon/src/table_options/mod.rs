@@ -29,12 +29,8 @@ use crate::{
 
 /// Options with the values that are fine, and why others are not.
 const FINE: [(&str, &[&str], &str); 16] = [
-    ("file.format", &["parquet"], "data files are Parquet"),
-    (
-        "changelog-file.format",
-        &["parquet"],
-        "changelog files are Parquet",
-    ),
+    ("file.format", &["parquet"], FORMAT),
+    ("changelog-file.format", &["parquet"], FORMAT),
     ("manifest.format", &["avro"], "manifests are Avro"),
     (
         "manifest.compression",
@@ -57,7 +53,7 @@ const FINE: [(&str, &[&str], &str); 16] = [
 
 /// Options that must not be set at all.
 const REFUSED: [(&str, &str); 16] = [
-    ("file.format.per.level", "data files are Parquet"),
+    ("file.format.per.level", FORMAT),
     ("data-file.path-directory", ELSEWHERE),
     ("data-file.external-paths", ELSEWHERE),
     ("path", ELSEWHERE),
@@ -81,6 +77,9 @@ const REFUSED_OF_COLUMNS: [(&str, &[&str], &str); 2] = [
     (".map.storage-layout", &["default"], NOT_YET),
 ];
 
+const FORMAT: &str = "only Parquet is written: set file.format to parquet, remove \
+                      file.format.per.level and changelog-file.format, and compact the table fully \
+                      with another engine where older files are not Parquet";
 const BUCKETS: &str = "rows are placed by the default function";
 const ELSEWHERE: &str = "data files stand in the table's own folder";
 const CODEC: &str = "manifests of that codec are not read";
