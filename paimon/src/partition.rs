@@ -132,10 +132,7 @@ impl Table {
                 paths.push(self.file_path(&message.partition, message.bucket, file)?);
             }
             for file in &message.new_index_files {
-                let path = self.index_file_path(file)?;
-                if !crate::storage::exists(self.store().as_ref(), &path).await? {
-                    missing.push(path.to_string());
-                }
+                paths.push(self.index_file_path(file)?);
             }
         }
         let store = self.store().as_ref();

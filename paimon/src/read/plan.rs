@@ -357,7 +357,7 @@ impl Table {
     pub fn check_formats(&self, files: &[LiveFile]) -> Result<()> {
         files
             .iter()
-            .try_for_each(|file| check_format(self, &file.meta))
+            .try_for_each(|file| check_format(self, &file.meta).map(|_| ()))
     }
 
     /// Refuses tables whose rows are not in their data files as this crate reads them.

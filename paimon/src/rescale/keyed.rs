@@ -121,7 +121,7 @@ impl KeyedRescale {
             purpose: FilePurpose::Append,
             keeps_deletes: true,
             raise,
-            ..Self::new(table, partition)?
+            ..Self::new(table, partition, &[])?
         })
     }
 
