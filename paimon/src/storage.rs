@@ -11,7 +11,7 @@ use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
 
 use crate::error::{Error, Result};
 
-pub(crate) use self::local::LocalStore;
+pub(crate) use self::local::{LocalStore, blocking};
 
 /// An object's bytes, `None` when it isn't there.
 pub(crate) async fn get(store: &dyn ObjectStore, path: &Path) -> Result<Option<Bytes>> {

@@ -354,6 +354,16 @@ mod tests {
             sizes(&limits.pack(&files(&[5, 6, 7]), &HashMap::new(), false)),
             [[5, 6, 7]]
         );
+        let few = AppendLimits {
+            files_max: 3,
+            ..limits
+        };
+        let of = files(&[9, 90, 8, 7, 6, 5]);
+        assert_eq!(sizes(&few.pack(&of, &HashMap::new(), false)), [[7, 8, 9]]);
+        assert_eq!(
+            sizes(&few.pack(&of, &HashMap::new(), true)),
+            [[5, 6, 7, 8, 9]]
+        );
     }
 
     #[test]

@@ -10,8 +10,8 @@ use super::rewrite::{BucketPlace, Unit};
 const WRITER_BYTES: u64 = 48 << 20;
 /// Memory for reading a sorted run beyond which nothing is gained, bytes.
 const RUN_BYTES_MAX: u64 = 24 << 20;
-/// The same for all runs of a compaction, bytes.
-const READ_BYTES_MAX: u64 = 96 << 20;
+/// The same for all runs of a compaction, bytes. What is taken altogether is a multiple of it.
+const READ_BYTES_MAX: u64 = 64 << 20;
 /// With less than this reading is slow, bytes.
 const READ_BYTES_MIN: u64 = 16 << 20;
 

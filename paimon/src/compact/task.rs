@@ -221,7 +221,8 @@ impl Compactor {
                 // Merging and encoding would keep other tasks from their threads.
                 let runtime = tokio::runtime::Handle::current();
                 running.push(tokio::task::spawn_blocking(move || {
-                    let done = runtime.block_on(shared.execute(&place, &job))?;
+                    let run = || runtime.block_on(shared.execute(&place, &job));
+                    let done = crate::storage::blocking(run)?;
                     Ok::<_, Error>(message(&place, total_buckets, done))
                 }));
             }

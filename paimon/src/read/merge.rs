@@ -30,7 +30,7 @@ use super::{
 /// [`FileOpener::with_memory`].
 const OPEN_ROWS: usize = 128 << 10;
 /// Bytes of the rows that are handed on at a time, about.
-const PICKED_BYTES: usize = 8 << 20;
+const PICKED_BYTES: usize = 4 << 20;
 
 /// Rows that a merge hands on, by key.
 #[derive(Debug)]
