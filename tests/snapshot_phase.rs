@@ -11,16 +11,21 @@ use std::{
     time::Duration,
 };
 
+use mysql_async::prelude::Queryable;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use serde_json::Value;
 
-use crate::support::{
-    Headwater, JobFile, Lake, Server, Workload, dump, env_number, eventually, job::server_id,
-    oracle,
+use crate::{
+    exactness::aborts_at,
+    support::{
+        Database, Headwater, JobFile, Lake, Server, Workload, dump, env_number, eventually,
+        job::server_id, lake::TableSnapshot, oracle,
+    },
 };
 
-/// Tables of the workload and their keys.
-const TABLES: [(&str, &[&str]); 4] = [
+/// The large table, some of the workload, and their keys.
+const TABLES: [(&str, &[&str]); 5] = [
+    ("big", &["id"]),
     ("orders", &["id"]),
     ("items", &["order_id", "sku"]),
     ("tags", &["name"]),
@@ -71,14 +76,19 @@ async fn read_and_compact(purpose: &str, producer: &str, compactor: Compactor) {
     let (server, lake) = (Server::shared(), Lake::new());
     let database = server.database(purpose).await;
     let workload = Workload::create(&database, 2_000).await;
+    let big = Big::create(&database).await;
     // The snapshot takes about ten seconds of running.
     let job = JobFile::new(server, &database, &lake)
         .sink("table.properties.changelog-producer", producer)
         .sink("table.properties.num-sorted-run.compaction-trigger", "3")
-        .with("limits:\n  source:\n    rows-per-second: 900\n");
+        .with("limits:\n  source:\n    rows-per-second: 15000\n");
     let running = workload.start(2, seed, Duration::from_millis(10)).await;
+    let big = big.start(seed).await;
     let java = (compactor == Compactor::Java).then(|| JavaLoop::start(&lake, &workload));
 
+    // Cut into many splits, of which a round reads few.
+    let cut = job.clone().with("    concurrent-chunks: 64\n");
+    aborts_at("after-first-marker", &cut, &lake).await;
     // L10: with other settings each time. A bucket count is of new tables only.
     for _ in 0..5 {
         let mut process = Headwater::run(&other_settings(&job, &mut random), &lake);
@@ -92,8 +102,9 @@ async fn read_and_compact(purpose: &str, producer: &str, compactor: Compactor) {
         process.kill9();
     }
     let mut process = Headwater::run(&other_settings(&job, &mut random), &lake);
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    tokio::time::sleep(Duration::from_secs(8)).await;
     running.stop().await;
+    big.stop().await;
     // With Java compacting on: no commit fails for ever.
     for name in database.tables().await {
         let rows = dump::lines(&database, &name).await;
@@ -112,6 +123,7 @@ async fn read_and_compact(purpose: &str, producer: &str, compactor: Compactor) {
     if let Some(java) = java {
         java.stop();
     }
+    compacted_meanwhile(&lake, &workload.table("big"), compactor);
     for (name, keys) in TABLES {
         let table = workload.table(name);
         let rows = dump::lines(&database, name).await;
@@ -131,9 +143,94 @@ async fn read_and_compact(purpose: &str, producer: &str, compactor: Compactor) {
     lake.assert_equal(&database).await;
 }
 
+/// The test is of compactions before the last chunk came: there were some.
+fn compacted_meanwhile(lake: &Lake, table: &str, compactor: Compactor) {
+    let snapshots = lake.snapshots(table);
+    let reading = |it: &&TableSnapshot| it.property("headwater.snapshot-phase") == Some("true");
+    let last = snapshots.iter().filter(reading).map(|it| it.id).max();
+    let by_java = snapshots
+        .iter()
+        .filter(|it| it.json["commitUser"] == "java");
+    let compactions = snapshots
+        .iter()
+        .filter(|it| it.json["commitKind"] == "COMPACT" && Some(it.id) <= last);
+    let (compactions, by_java) = (compactions.count(), by_java.count());
+    let all = snapshots.len();
+    eprintln!(
+        "{table}: {compactions} compactions before the last chunk, {by_java} by Java, of {all}"
+    );
+    assert!(
+        compactions > 0,
+        "{table} was not compacted while it was read"
+    );
+    assert_eq!(by_java > 0, compactor == Compactor::Java, "{table}");
+}
+
+/// A table that is read in several rounds, while its rows change.
+struct Big {
+    database: Database,
+}
+
+const BIG_ROWS: u32 = 150_000;
+
+impl Big {
+    async fn create(database: &Database) -> Self {
+        database
+            .run(&format!(
+                "CREATE TABLE big (id INT PRIMARY KEY, v INT, w VARCHAR(20));
+SET SESSION cte_max_recursion_depth = 1000000;
+INSERT INTO big WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {BIG_ROWS}) \
+SELECT i, i % 1000, CONCAT('w', i) FROM n"
+            ))
+            .await;
+        Self {
+            database: database.clone(),
+        }
+    }
+
+    async fn start(self, seed: u64) -> RunningBig {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let mut random = StdRng::seed_from_u64(seed);
+        let task = tokio::spawn(async move {
+            let mut conn = self.database.connect().await;
+            while !stopped.load(Ordering::Relaxed) {
+                let id = random.random_range(1..=BIG_ROWS + 2000);
+                let upto = id + random.random_range(0..40);
+                let sql = match random.random_range(0..4) {
+                    0 => format!("UPDATE big SET v = v + 1 WHERE id BETWEEN {id} AND {upto}"),
+                    1 => format!("DELETE FROM big WHERE id BETWEEN {id} AND {upto}"),
+                    2 => format!("REPLACE INTO big VALUES ({id}, 7, 'again'), ({upto}, 8, NULL)"),
+                    _ => format!("UPDATE big SET id = {BIG_ROWS} + 3000 + id WHERE id = {id}"),
+                };
+                match conn.query_drop(sql).await {
+                    Ok(()) => {}
+                    // The key is there already.
+                    Err(mysql_async::Error::Server(e)) if e.code == 1062 => {}
+                    Err(error) => panic!("workload: {error}"),
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        });
+        RunningBig { stop, task }
+    }
+}
+
+struct RunningBig {
+    stop: Arc<AtomicBool>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl RunningBig {
+    async fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.task.await.unwrap();
+    }
+}
+
 fn other_settings(job: &JobFile, random: &mut StdRng) -> JobFile {
     let chunk = random.random_range(20..400).to_string();
-    let chunks = random.random_range(1..6);
+    let chunks = random.random_range(1..4);
     let buckets = random.random_range(1..5).to_string();
     let memory = random.random_range(48..200);
     job.clone()
@@ -161,7 +258,9 @@ impl JavaLoop {
         let tables: Vec<String> = TABLES.iter().map(|it| workload.table(it.0)).collect();
         let (stopped, good, bad) = (stop.clone(), done.clone(), failed.clone());
         let thread = std::thread::spawn(move || {
-            for table in tables.iter().cycle() {
+            // The large one every other time.
+            let others = tables.iter().cycle().flat_map(|table| [&tables[0], table]);
+            for table in others {
                 if stopped.load(Ordering::Relaxed) {
                     return;
                 }

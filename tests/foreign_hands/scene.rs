@@ -83,22 +83,29 @@ INSERT INTO q VALUES (0, 0), (1, 1)"
     /// As [`Scene::prepared`], while rows of `t` are still to be read.
     pub async fn reading(purpose: &str) -> Self {
         let mut scene = Self::new(purpose).await;
-        // A chunk is at least a batch of rows, unless the reader has to wait: many rows, slowly.
         let numbers =
-            "WITH RECURSIVE n (i) AS (SELECT 401 UNION ALL SELECT i + 1 FROM n WHERE i < 40000)";
+            "WITH RECURSIVE n (i) AS (SELECT 401 UNION ALL SELECT i + 1 FROM n WHERE i < 150000)";
         scene
             .database
             .run(&format!(
-                "SET SESSION cte_max_recursion_depth = 100000;\nINSERT INTO t SELECT i, CONCAT('v', i), i \
-                 FROM ({numbers} SELECT i FROM n) x"
+                "SET SESSION cte_max_recursion_depth = 1000000;
+INSERT INTO t SELECT i, CONCAT('v', i), i FROM ({numbers} SELECT i FROM n) x"
             ))
             .await;
-        scene.job = scene
-            .job
-            .with("limits:\n  source:\n    rows-per-second: 6000\n");
-        aborts_at("after-record:3", &scene.job, &scene.lake).await;
-        let rows = scene.lake.read(&scene.table("t"), None).len();
-        assert!((1..40_000).contains(&rows), "{rows} rows");
+        // Cut into many splits, of which a round reads few.
+        let chunks = |count: u32| {
+            let limits = "limits:\n  source:\n    rows-per-second: 15000\n    concurrent-chunks: ";
+            scene.job.clone().with(&format!("{limits}{count}\n"))
+        };
+        aborts_at("after-first-marker", &chunks(64), &scene.lake).await;
+        scene.job = chunks(1);
+        let mut rows = 0;
+        while rows == 0 {
+            // Each run commits what the one before has prepared.
+            aborts_at("after-record", &scene.job, &scene.lake).await;
+            rows = scene.lake.read(&scene.table("t"), None).len();
+        }
+        assert!((1..110_000).contains(&rows), "{rows} rows");
         assert!(!scene.orphans(&[]).is_empty(), "nothing is prepared");
         scene.changes().await;
         scene
@@ -108,7 +115,7 @@ INSERT INTO q VALUES (0, 0), (1, 1)"
     pub async fn changes(&self) {
         self.database
             .run(
-                "INSERT INTO t SELECT id + 1000, 'new', n FROM t WHERE id <= 10;
+                "INSERT INTO t SELECT id + 1000000, 'new', n FROM t WHERE id <= 10;
 UPDATE t SET v = 'third' WHERE id % 30 = 0;
 DELETE FROM t WHERE id % 70 = 0;
 UPDATE q SET n = n + 100",
