@@ -267,13 +267,13 @@ async fn rows_that_vectors_delete_do_not_come_back() {
         let index = table.index_files(&newest).await.unwrap();
         assert!(!index.is_empty());
         // Not yet compacted: nobody sees it.
-        write(&table, &ids(19_990..20_010, 3), 0).await.unwrap();
+        write(&table, &ids(80..90, 3), 0).await.unwrap();
         let mut expected = [ids(0..20, 1), ids(20..40, 2), ids(40..60, 1)].concat();
-        expected.extend([ids(70..19_990, 1), ids(19_990..20_010, 3)].concat());
+        expected.extend([ids(70..80, 1), ids(80..90, 3), ids(90..20_000, 1)].concat());
         for buckets in [3, 1, 2] {
             table.rescale(buckets, None).await.unwrap();
             table = table.reload().await.unwrap();
-            assert_eq!(rows(&table).await, expected, "{buckets} {bits}");
+            assert!(rows(&table).await == expected, "{buckets} {bits}");
             let newest = table.latest_snapshot().await.unwrap().unwrap();
             assert!(table.index_files(&newest).await.unwrap().is_empty());
         }
