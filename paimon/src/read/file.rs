@@ -1,6 +1,9 @@
 //! Opens one data file and hands on batches of the wanted columns.
 
 mod avro;
+mod guard;
+mod object;
+mod pages;
 
 use std::{
     borrow::Cow,
@@ -12,21 +15,14 @@ use std::{
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{Field, Schema as ArrowSchema, SchemaRef};
 use arrow_select::filter::filter_record_batch;
-use bytes::Bytes;
 use futures::{
-    FutureExt, StreamExt, TryStreamExt,
-    future::BoxFuture,
+    StreamExt, TryStreamExt,
     stream::{self, BoxStream},
 };
-use object_store::{ObjectStore, ObjectStoreExt, path::Path};
-use parquet::{
-    arrow::{
-        ParquetRecordBatchStreamBuilder, ProjectionMask,
-        arrow_reader::{ArrowReaderOptions, RowSelection},
-        async_reader::AsyncFileReader,
-    },
-    errors::ParquetError,
-    file::metadata::{ParquetMetaData, ParquetMetaDataReader},
+use object_store::path::Path;
+use parquet::arrow::{
+    ParquetRecordBatchStreamBuilder, ProjectionMask,
+    arrow_reader::{ArrowReaderOptions, RowSelection},
 };
 
 use crate::{
@@ -38,6 +34,7 @@ use crate::{
     table::Table,
 };
 
+use self::object::{ObjectReader, read_error};
 use super::{
     bind::{Origin, bind},
     bucket::Deletions,
@@ -286,12 +283,15 @@ impl File<'_> {
             store: self.opener.table.store().clone(),
             path: self.path.clone(),
             size: self.size(),
+            chunks: HashMap::new(),
         };
         let at = self.path.to_string();
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-        let builder = ParquetRecordBatchStreamBuilder::new_with_options(reader, options)
-            .await
-            .map_err(|error| read_error(&at, error))?;
+        let builder = async {
+            let builder = ParquetRecordBatchStreamBuilder::new_with_options(reader, options).await;
+            builder.map_err(|error| read_error(&at, error))
+        };
+        let builder = guard::step(&at, builder).await?;
         let roots = builder.parquet_schema().root_schema().get_fields();
         let roots = roots.iter().enumerate();
         let names = roots.map(|(index, field)| (field.name().to_owned(), index));
@@ -306,8 +306,9 @@ impl File<'_> {
             .build()
             .map_err(|error| read_error(&at, error))?;
         let target = self.wanted.schema.clone();
-        Ok(stream
-            .map_err(move |error| read_error(&at, error))
+        let path = at.clone();
+        let stream = stream.map_err(move |error| read_error(&at, error));
+        Ok(guard::steps(path, stream)
             .and_then(move |batch| {
                 std::future::ready(bound(&target, &origins, &mut positions, batch))
             })
@@ -323,13 +324,14 @@ impl File<'_> {
             rows: count,
         };
         let mut origins = Vec::new();
+        let path = self.path.to_string();
         let rows = avro::Rows::open(source, self.batch_rows, |names| {
             let names = names.iter().cloned().zip(0..).collect();
             let (found, indexes) = self.columns(&names)?;
             origins = found;
             Ok(indexes)
         });
-        let rows = rows.await?;
+        let rows = guard::step(&path, rows).await?;
         let deleted = self.deleted.as_deref().cloned();
         let all = 0..count;
         let mut positions = self.positions(left(std::slice::from_ref(&all), deleted.as_ref()));
@@ -353,7 +355,7 @@ impl File<'_> {
             Ok(Some((batch, (rows, then, next))))
         });
         let some = |batch: &RecordBatch| std::future::ready(batch.num_rows() > 0);
-        Ok(stream.try_filter(some).boxed())
+        Ok(guard::steps(path, stream).try_filter(some).boxed())
     }
 }
 
@@ -473,73 +475,5 @@ pub(super) fn check_format(table: &Table, file: &DataFileMeta) -> Result<Format>
             table.name(),
             file.file_name
         ))),
-    }
-}
-
-/// What the store said, if it was the store; else the file is damaged.
-fn read_error(path: &str, error: ParquetError) -> Error {
-    match error {
-        ParquetError::External(source) => match source.downcast::<object_store::Error>() {
-            Ok(source) => Error::store("cannot read", path, *source),
-            Err(source) => Error::Corrupt {
-                path: path.to_owned(),
-                message: source.to_string(),
-            },
-        },
-        other => Error::Corrupt {
-            path: path.to_owned(),
-            message: other.to_string(),
-        },
-    }
-}
-
-/// A file in the store, for the Parquet reader.
-struct ObjectReader {
-    store: Arc<dyn ObjectStore>,
-    path: Path,
-    size: u64,
-}
-
-fn external(error: object_store::Error) -> ParquetError {
-    ParquetError::External(Box::new(error))
-}
-
-impl AsyncFileReader for ObjectReader {
-    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, Result<Bytes, ParquetError>> {
-        async move {
-            self.store
-                .get_range(&self.path, range)
-                .await
-                .map_err(external)
-        }
-        .boxed()
-    }
-
-    fn get_byte_ranges(
-        &mut self,
-        ranges: Vec<Range<u64>>,
-    ) -> BoxFuture<'_, Result<Vec<Bytes>, ParquetError>> {
-        async move {
-            self.store
-                .get_ranges(&self.path, &ranges)
-                .await
-                .map_err(external)
-        }
-        .boxed()
-    }
-
-    fn get_metadata<'a>(
-        &'a mut self,
-        _: Option<&'a ArrowReaderOptions>,
-    ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>, ParquetError>> {
-        async move {
-            let size = self.size;
-            let metadata = ParquetMetaDataReader::new()
-                .with_prefetch_hint(Some(32 << 10))
-                .load_and_finish(&mut *self, size)
-                .await?;
-            Ok(Arc::new(metadata))
-        }
-        .boxed()
     }
 }
