@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray, types::*};
 use arrow_schema::{DataType, TimeUnit};
