@@ -2,7 +2,7 @@
 //!
 //! Runs for about a second with a new seed each time; `HEADWATER_DAMAGE_SEED` gives one again.
 
-use rand::{Rng, SeedableRng, rngs::StdRng};
+use rand::{SeedableRng, rngs::StdRng};
 
 use crate::{
     DataType, PaimonSnapshot, Schema,
@@ -10,32 +10,12 @@ use crate::{
     catalog, commit, manifest, manifest_list,
 };
 
-const ROUNDS: usize = 3000;
+#[path = "../tests/support/mutation.rs"]
+mod mutation;
 
-/// Bytes at random, or `good` with a few of them changed, cut, doubled or taken out.
-fn damaged(rng: &mut StdRng, good: &[u8]) -> Vec<u8> {
-    if rng.random_ratio(1, 8) {
-        let length = rng.random_range(0..200);
-        return (0..length).map(|_| rng.random()).collect();
-    }
-    let mut bytes = good.to_vec();
-    for _ in 0..rng.random_range(1..6) {
-        if bytes.is_empty() {
-            break;
-        }
-        let at = rng.random_range(0..bytes.len());
-        let end = (at + rng.random_range(1..40)).min(bytes.len());
-        match rng.random_range(0..6) {
-            0 => bytes.truncate(at),
-            1 => drop(bytes.drain(at..end)),
-            2 => bytes.extend_from_within(at..end),
-            3 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff, b'"'][rng.random_range(0..6)],
-            4 => bytes[at] ^= 1 << rng.random_range(0..8),
-            _ => bytes[at] = rng.random(),
-        }
-    }
-    bytes
-}
+use mutation::damaged;
+
+const ROUNDS: usize = 3000;
 
 /// Feeds damaged versions of `good` to a reader; says the seed when it panics.
 fn survive(what: &str, good: &[u8], mut read: impl FnMut(&[u8])) {

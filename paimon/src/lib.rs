@@ -35,7 +35,7 @@
 //! ```
 //! use std::{collections::BTreeMap, sync::Arc};
 //!
-//! use arrow_array::{Int64Array, RecordBatch, StringArray};
+//! use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 //! use futures::TryStreamExt;
 //! use headwater_paimon::{
 //!     Catalog, CommitRequest, DataField, DataType, Schema, WriteBuffer, WriteSettings,
@@ -57,10 +57,9 @@
 //! let catalog = Catalog::local(folder.path())?;
 //! let table = catalog.create_table("shop", "articles", schema).await?;
 //!
-//! let rows = RecordBatch::try_from_iter([
-//!     ("id", Arc::new(Int64Array::from(vec![1, 2])) as _),
-//!     ("name", Arc::new(StringArray::from(vec!["pear", "plum"])) as _),
-//! ])?;
+//! let ids: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+//! let names: ArrayRef = Arc::new(StringArray::from(vec!["pear", "plum"]));
+//! let rows = RecordBatch::try_from_iter([("id", ids), ("name", names)])?;
 //! let mut buffer = WriteBuffer::new(table.clone(), WriteSettings::default())?;
 //! buffer.write(&rows, None, 0)?;
 //! let request = CommitRequest::new("me", 1, buffer.flush().await?);

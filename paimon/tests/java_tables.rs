@@ -3,13 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-use std::{path::PathBuf, sync::Arc};
+use std::path::PathBuf;
 
 use arrow_array::{Array, ArrayRef, RecordBatch, cast::AsArray, types::*};
 use arrow_schema::{DataType, TimeUnit};
 use futures::TryStreamExt;
 use headwater_paimon::{
-    Catalog, CommitRequest, DataField, SchemaChange, Table, WriteBuffer, WriteSettings,
+    Catalog, CommitRequest, DataField, DataType as Kind, SchemaChange, Table, WriteBuffer,
+    WriteSettings,
 };
 use serde_json::{Value, json};
 
@@ -59,21 +60,19 @@ fn object(table: &Table, batch: &RecordBatch, row: usize) -> Value {
         .zip(batch.columns())
         .map(|(field, column)| {
             let (_, paimon) = table.schema().field(field.name()).unwrap();
-            let digits = match paimon.data_type {
-                headwater_paimon::DataType::Timestamp(digits)
-                | headwater_paimon::DataType::TimestampLtz(digits)
-                | headwater_paimon::DataType::Time(digits) => digits,
-                _ => 0,
-            };
-            (field.name().clone(), cell(column, row, digits))
+            (field.name().clone(), cell(column, row, &paimon.data_type))
         });
     Value::Object(cells.collect())
 }
 
-fn cell(column: &ArrayRef, row: usize, digits: u8) -> Value {
+fn cell(column: &ArrayRef, row: usize, kind: &Kind) -> Value {
     if column.is_null(row) {
         return Value::Null;
     }
+    let digits = match kind {
+        Kind::Timestamp(digits) | Kind::TimestampLtz(digits) | Kind::Time(digits) => *digits,
+        _ => 0,
+    };
     macro_rules! primitive {
         ($t:ty) => {
             column.as_primitive::<$t>().value(row)
@@ -113,25 +112,35 @@ fn cell(column: &ArrayRef, row: usize, digits: u8) -> Value {
             json!(format!("{text}{}", if zone.is_some() { "Z" } else { "" }))
         }
         DataType::List(_) => {
+            let Kind::Array(element) = kind else {
+                panic!("a list as {kind}")
+            };
             let items = column.as_list::<i32>().value(row);
             (0..items.len())
-                .map(|item| cell(&items, item, digits))
+                .map(|item| cell(&items, item, &element.data_type))
                 .collect()
         }
         DataType::Map(..) => {
-            let entries: ArrayRef = Arc::new(column.as_map().value(row));
-            let pair = |entry| {
-                let parts = entries.as_struct().columns().iter();
-                parts.map(|part| cell(part, entry, digits)).collect()
+            let (key, value) = match kind {
+                Kind::Map(key, value) => (&key.data_type, &value.data_type),
+                Kind::Multiset(element) => (&element.data_type, &Kind::Int),
+                _ => panic!("a map as {kind}"),
             };
+            let entries = column.as_map().value(row);
+            let (keys, values) = (entries.column(0), entries.column(1));
+            let pair = |entry| json!([cell(keys, entry, key), cell(values, entry, value)]);
             let mut pairs: Vec<Value> = (0..entries.len()).map(pair).collect();
             // As Java prints them: files have any order.
             pairs.sort_by_key(Value::to_string);
             Value::Array(pairs)
         }
-        DataType::Struct(fields) => {
+        DataType::Struct(_) => {
+            let Kind::Row(fields) = kind else {
+                panic!("a struct as {kind}")
+            };
             let parts = fields.iter().zip(column.as_struct().columns());
-            let parts = parts.map(|(field, part)| (field.name().clone(), cell(part, row, digits)));
+            let parts =
+                parts.map(|(field, part)| (field.name.clone(), cell(part, row, &field.data_type)));
             Value::Object(parts.collect())
         }
         other => panic!("no text for {other}"),

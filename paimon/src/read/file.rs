@@ -1,6 +1,7 @@
 //! Opens one data file and hands on batches of the wanted columns.
 
 mod avro;
+mod guard;
 
 use std::{
     borrow::Cow,
@@ -329,8 +330,11 @@ impl File<'_> {
         let at = self.path.to_string();
         let store = self.opener.table.store().clone();
         let mut file = ParquetFile::new(store, self.path.clone(), self.size());
-        let read = file.metadata().await;
-        let metadata = read.map_err(|error| read_error(&at, error))?;
+        let metadata = async {
+            let read = file.metadata().await;
+            read.map_err(|error| read_error(&at, error))
+        };
+        let metadata = guard::step(&at, metadata).await?;
         let columns = metadata.file_metadata().schema_descr_ptr();
         let roots = columns.root_schema().get_fields().iter().enumerate();
         let names = roots.map(|(index, field)| (field.name().to_owned(), index));
@@ -338,17 +342,20 @@ impl File<'_> {
         let mask = ProjectionMask::roots(&columns, indexes);
         let groups = self.opener.groups(&metadata, &self.schema);
         let left = self.left(&groups);
-        let rows = self
-            .opener
-            .read_rows(file, metadata, mask, &left, self.batch_rows);
-        let rows = rows.await.map_err(|error| read_error(&at, error))?;
+        let rows = async {
+            let opener = self.opener;
+            let rows = opener.read_rows(file, metadata, mask, &left, self.batch_rows);
+            rows.await.map_err(|error| read_error(&at, error))
+        };
+        let rows = guard::step(&at, rows).await?;
         let mut positions = self.positions(left);
         let stream = stream::try_unfold(rows, |mut rows| async move {
             Ok(rows.next().await?.map(|batch| (batch, rows)))
         });
         let target = self.wanted.schema.clone();
-        Ok(stream
-            .map_err(move |error| read_error(&at, error))
+        let path = at.clone();
+        let stream = stream.map_err(move |error| read_error(&at, error));
+        Ok(guard::steps(path, stream)
             .and_then(move |batch| {
                 std::future::ready(bound(&target, &origins, &mut positions, batch))
             })
@@ -364,13 +371,14 @@ impl File<'_> {
             rows: count,
         };
         let mut origins = Vec::new();
+        let path = self.path.to_string();
         let rows = avro::Rows::open(source, self.batch_rows, |names| {
             let names = names.iter().cloned().zip(0..).collect();
             let (found, indexes) = self.columns(&names)?;
             origins = found;
             Ok(indexes)
         });
-        let rows = rows.await?;
+        let rows = guard::step(&path, rows).await?;
         let all = 0..count;
         let left = self.left(std::slice::from_ref(&all));
         let mut positions = self.positions(left.clone());
@@ -389,7 +397,7 @@ impl File<'_> {
             Ok(Some((batch, (rows, then, next))))
         });
         let some = |batch: &RecordBatch| std::future::ready(batch.num_rows() > 0);
-        Ok(stream.try_filter(some).boxed())
+        Ok(guard::steps(path, stream).try_filter(some).boxed())
     }
 }
 

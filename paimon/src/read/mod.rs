@@ -25,6 +25,7 @@ mod changes;
 mod deletions;
 mod file;
 mod merge;
+mod pages;
 mod parquet_file;
 mod plan;
 mod predicate;

@@ -1,6 +1,6 @@
 //! A Parquet file in the store, read slice by slice.
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use arrow_array::RecordBatch;
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use parquet::{
     file::metadata::{ColumnChunkMask, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader},
 };
 
-use super::slices::Slice;
+use super::{pages, slices::Slice};
 
 /// Bytes at the end of a file that are read for its footer.
 const FOOTER_BYTES: usize = 32 << 10;
@@ -27,20 +27,50 @@ pub(super) struct ParquetFile {
     store: Arc<dyn ObjectStore>,
     path: Path,
     size: u64,
+    chunks: Chunks,
 }
+
+/// Where each column chunk ends and how many bytes it has when it is not compressed, by where it
+/// begins.
+type Chunks = Arc<BTreeMap<u64, (u64, i64)>>;
 
 impl ParquetFile {
     pub(super) fn new(store: Arc<dyn ObjectStore>, path: Path, size: u64) -> Self {
-        Self { store, path, size }
+        Self {
+            store,
+            path,
+            size,
+            chunks: Chunks::default(),
+        }
     }
 
     /// The footer, without the places of pages.
     pub(super) async fn metadata(&mut self) -> Result<ParquetMetaData, ParquetError> {
         let size = self.size;
-        ParquetMetaDataReader::new()
+        let metadata = ParquetMetaDataReader::new()
             .with_prefetch_hint(Some(FOOTER_BYTES))
-            .load_and_finish(self, size)
-            .await
+            .load_and_finish(&mut *self, size)
+            .await?;
+        let columns = metadata.row_groups().iter().flat_map(|it| it.columns());
+        let chunks = columns.map(|column| {
+            let (start, length) = column.byte_range();
+            (
+                start,
+                (start.saturating_add(length), column.uncompressed_size()),
+            )
+        });
+        self.chunks = Arc::new(chunks.collect());
+        Ok(metadata)
+    }
+
+    /// Looks at pages that have been fetched: whole ones, from the beginning of the first.
+    fn check(&self, range: &Range<u64>, bytes: &[u8]) -> Result<(), ParquetError> {
+        match self.chunks.range(..=range.start).next_back() {
+            Some((_, (end, size))) if range.start < *end => {
+                pages::check(bytes, *size).map_err(ParquetError::General)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The same with the places of the pages of these columns in these row groups, as far as the
@@ -77,10 +107,10 @@ fn external(error: object_store::Error) -> ParquetError {
 impl AsyncFileReader for ParquetFile {
     fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, Result<Bytes, ParquetError>> {
         async move {
-            self.store
-                .get_range(&self.path, range)
-                .await
-                .map_err(external)
+            let bytes = self.store.get_range(&self.path, range.clone()).await;
+            let bytes = bytes.map_err(external)?;
+            self.check(&range, &bytes)?;
+            Ok(bytes)
         }
         .boxed()
     }
@@ -90,10 +120,12 @@ impl AsyncFileReader for ParquetFile {
         ranges: Vec<Range<u64>>,
     ) -> BoxFuture<'_, Result<Vec<Bytes>, ParquetError>> {
         async move {
-            self.store
-                .get_ranges(&self.path, &ranges)
-                .await
-                .map_err(external)
+            let pieces = self.store.get_ranges(&self.path, &ranges).await;
+            let pieces = pieces.map_err(external)?;
+            for (range, bytes) in ranges.iter().zip(&pieces) {
+                self.check(range, bytes)?;
+            }
+            Ok(pieces)
         }
         .boxed()
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_schema::SchemaRef;
 use futures::{StreamExt, TryStreamExt};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
     data_type::DataField,
@@ -211,10 +211,11 @@ impl TableRead {
         let workers = parallelism.clamp(1, splits.len().max(1));
         let (sender, receiver) = mpsc::channel(workers * BATCHES_AHEAD);
         let queue = Arc::new(Mutex::new(splits.into_iter()));
+        let mut tasks = JoinSet::new();
         for _ in 0..workers {
             let (table, request) = (self.table.clone(), request.clone());
             let (queue, sender) = (queue.clone(), sender.clone());
-            tokio::spawn(async move {
+            tasks.spawn(async move {
                 loop {
                     let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
                     let Some(split) = next else {
@@ -235,11 +236,27 @@ impl TableRead {
                 }
             });
         }
-        let batches = futures::stream::unfold(receiver, |mut receiver| async move {
-            Some((receiver.recv().await?, receiver))
+        drop(sender);
+        let state = (receiver, tasks);
+        let batches = futures::stream::unfold(state, |(mut receiver, mut tasks)| async move {
+            let batch = match receiver.recv().await {
+                Some(batch) => batch,
+                None => Err(cut_off(&mut tasks).await?),
+            };
+            Some((batch, (receiver, tasks)))
         });
         Ok(until_enough(batches.boxed(), self.limit))
     }
+}
+
+/// Why a task did not come to its end: the rows that are missing then must not look like the end.
+async fn cut_off(tasks: &mut JoinSet<()>) -> Option<Error> {
+    while let Some(ended) = tasks.join_next().await {
+        if let Err(error) = ended {
+            return Some(Error::Internal(format!("a task that reads: {error}")));
+        }
+    }
+    None
 }
 
 /// No more rows than the limit says, nothing behind an error.
@@ -257,4 +274,23 @@ fn until_enough(batches: BatchStream, limit: Option<usize>) -> BatchStream {
         Ok(Some((batch, (batches, left))))
     })
     .boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_panics_is_no_end() {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async {});
+        assert!(cut_off(&mut tasks).await.is_none());
+        tasks.spawn(async {});
+        tasks.spawn(async { panic!("in the middle") });
+        let error = cut_off(&mut tasks).await.unwrap().to_string();
+        assert!(
+            error.contains("in the middle") || error.contains("panic"),
+            "{error}"
+        );
+    }
 }
