@@ -162,8 +162,8 @@ class Lake:
         written = subprocess.run(self.ours("wide", "wide", megabytes, RUNS), check=True, capture_output=True, text=True).stdout
         size = json.loads(written)["bytes"] / 1e9
         name = f"lake compact, a bucket of {size:.1f} GB"
-        command = [str(self.program), "table", "compact", str(self.folder / "warehouse"), "lake.wide", "--full", "--json"]
-        self.run(f"{name}: headwater", command)
+        command = [str(self.program), "table", "compact", str(self.folder / "warehouse"), "lake.wide", "--full"]
+        self.report.keep(f"{name}: headwater", measure(command, self.folder / "log", self.folder / "output"))
         self.forget("wide")
         self.report.add(f"{name}: peak memory", self.report.raw[f"{name}: headwater"][0]["peak_mb"], "MB", at_most=256 * 1.048576)
 
