@@ -231,8 +231,10 @@ fn damaged_tables_do_no_harm() {
     println!("SEED={seed}");
     let samples = samples();
     let watch = Watch::new();
-    let runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = { runtime }.enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let mut kinds: BTreeMap<String, Vec<(&Sample, &String)>> = BTreeMap::new();
     for sample in &samples {
         for path in sample.files.keys() {

@@ -31,7 +31,7 @@ pub(super) fn decompress(block: &[u8]) -> Result<Vec<u8>, &'static str> {
             }
             1 => {
                 let (low, rest) = little_endian(rest, 1).ok_or(SHORT)?;
-                copy(&mut out, (high >> 3) << 8 | low, 4 + (high & 7), length)?;
+                copy(&mut out, ((high >> 3) << 8) | low, 4 + (high & 7), length)?;
                 rest
             }
             kind => {
@@ -77,7 +77,7 @@ fn little_endian(bytes: &[u8], count: usize) -> Option<(usize, &[u8])> {
     let (digits, rest) = bytes.split_at_checked(count)?;
     let digits = digits.iter().rev();
     Some((
-        digits.fold(0, |value, byte| value << 8 | usize::from(*byte)),
+        digits.fold(0, |value, byte| (value << 8) | usize::from(*byte)),
         rest,
     ))
 }
