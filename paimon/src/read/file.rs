@@ -449,7 +449,14 @@ impl FileOpener {
         let cut = Plan::new(&metadata, &mask, budget, batch_rows).cut_groups(&wanted);
         let metadata = match cut.is_empty() {
             true => metadata,
-            false => file.with_pages(metadata, &mask, &cut).await?,
+            false => {
+                let known = file.with_pages(metadata, &mask, &cut).await?;
+                match Plan::new(&known, &mask, budget, batch_rows).has_pages(&wanted) {
+                    true => known,
+                    // Half an index, or one that makes no sense, is worse than none.
+                    false => known.into_builder().set_page_index(None).build(),
+                }
+            }
         };
         let slices = Plan::new(&metadata, &mask, budget, batch_rows).slices(wanted);
         SliceReader::new(file, metadata, mask, slices)

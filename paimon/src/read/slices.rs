@@ -142,6 +142,16 @@ impl<'p> Plan<'p> {
         bytes > self.budget.fetched_bytes || is_sparse && bytes > SPARSE_BYTES
     }
 
+    /// Whether the pages of all that is to be cut are known.
+    pub(super) fn has_pages(&self, wanted: &[Wanted]) -> bool {
+        let groups = self.metadata.row_groups();
+        let is_known = |of: &Wanted| {
+            let group = groups.get(of.group);
+            group.is_none_or(|group| !self.is_cut(group, of) || self.pages(group, of).is_some())
+        };
+        wanted.iter().all(is_known)
+    }
+
     /// Cuts the wanted rows.
     pub(super) fn slices(&self, wanted: Vec<Wanted>) -> Vec<Slice> {
         let mut slices = Vec::with_capacity(wanted.len());

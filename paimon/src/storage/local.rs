@@ -220,7 +220,7 @@ mod tests {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         for ranges in [
             vec![],
-            vec![3..7],
+            vec![3..7, 0..1],
             vec![0..10, 10..20, 20..255],
             vec![0..10, 11..20, 20..21, 5..9, 9..10],
         ] {
