@@ -403,6 +403,7 @@ impl Pipeline {
         if let Some(task) = self.in_flight.take() {
             let _ = task.await;
         }
+        self.job.upkeep.settled().await;
         self.sink.abandon().discard().await;
         let rounds = std::mem::take(&mut *lock(&self.rounds));
         let finished = rounds.finished.into_values().flat_map(|round| round.files);

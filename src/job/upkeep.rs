@@ -6,7 +6,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicI64, Ordering},
     },
     time::{Duration, Instant},
@@ -14,7 +14,8 @@ use std::{
 
 use headwater_connectors::TableName;
 use headwater_paimon::{
-    AutoTagger, CommitKind, CommitRequest, PartitionExpiry, Retention, Table, TableOptions,
+    AutoTagger, CommitKind, CommitRequest, Expired, PartitionExpiry, Retention, Table,
+    TableOptions,
     compact::{CompactScope, CompactSettings, Compactor},
     table_options::ChangelogProducer,
 };
@@ -30,6 +31,8 @@ use crate::{
 const COMMITS_PER_EXPIRY: u32 = 10;
 /// … or time after which they are.
 const TIME_PER_EXPIRY: Duration = Duration::from_secs(60);
+/// Longest that a job that ends waits for an expiry.
+const SETTLING_MAX: Duration = Duration::from_secs(30);
 /// In the commit users of upkeep.
 pub const USER_INFIX: &str = "-upkeep-";
 /// Snapshots that are looked at for another program's compactions, and how old these may be.
@@ -49,6 +52,8 @@ pub struct Upkeep {
     identifier: AtomicI64,
     /// Between the sweeps of a table.
     sweeps: Mutex<HashMap<TableName, Sweep>>,
+    /// Held while snapshots are expired.
+    sweeping: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Debug, Default)]
@@ -90,6 +95,7 @@ impl Default for Upkeep {
             }),
             identifier: AtomicI64::new(1),
             sweeps: Mutex::default(),
+            sweeping: Arc::default(),
         }
     }
 }
@@ -356,14 +362,17 @@ impl Upkeep {
         due
     }
 
+    /// To its end, also when the job is told to stop meanwhile: between two steps of an expiry old
+    /// snapshots name files that are gone.
     async fn sweep(&self, job: &Job, table: &Table) -> Result<()> {
-        if let Some(mut tagger) = AutoTagger::new(table.clone()).await? {
-            tagger.run().await?;
-        }
-        table.expire_tags().await?;
-        let expired = table
-            .expire_snapshots(&Retention::of(table.schema())?)
-            .await?;
+        let (of, held) = (table.clone(), self.sweeping.clone());
+        let sweep = tokio::spawn(async move {
+            let _held = held.lock().await;
+            sweep(&of).await
+        });
+        let expired = sweep.await.map_err(|error| {
+            JobError::Internal(format!("expiry of {}: {error}", table.name()))
+        })??;
         if expired.snapshots > 0 {
             tracing::debug!(
                 job = job.settings.name,
@@ -375,6 +384,11 @@ impl Upkeep {
             );
         }
         Ok(())
+    }
+
+    /// Waits, not for ever, until no snapshot is half expired.
+    pub async fn settled(&self) {
+        let _ = tokio::time::timeout(SETTLING_MAX, self.sweeping.lock()).await;
     }
 
     async fn expire_partitions(
@@ -408,6 +422,15 @@ impl Upkeep {
         tracing::info!(table = %name, partitions = count, "partitions expired");
         Ok(())
     }
+}
+
+async fn sweep(table: &Table) -> Result<Expired> {
+    if let Some(mut tagger) = AutoTagger::new(table.clone()).await? {
+        tagger.run().await?;
+    }
+    table.expire_tags().await?;
+    let retention = Retention::of(table.schema())?;
+    Ok(table.expire_snapshots(&retention).await?)
 }
 
 /// Says that somebody works, and that nobody does when it is dropped.
