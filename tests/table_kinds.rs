@@ -61,6 +61,17 @@ async fn killed_and_compacted_by_java(
     assert!(compactions > 3, "Java compacted {compactions} times");
 }
 
+/// Runs a job until it has nothing but the log to read.
+async fn snapshot_ends(job: &JobFile, lake: &Lake) {
+    let mut process = Headwater::run(job, lake);
+    eventually("the snapshot ends", Duration::from_secs(120), async || {
+        assert!(process.is_running(), "{}", process.output());
+        process.output().contains(r#"phase="stream""#)
+    })
+    .await;
+    process.kill9();
+}
+
 /// Whether Java has compacted a table of which the job had still rows to read.
 fn java_met_the_snapshot(lake: &Lake, database: &Database, tables: &[String]) -> bool {
     tables.iter().any(|table| {
@@ -79,13 +90,14 @@ async fn deletion_vectors_stay_exact_through_kills_and_java_compactions() {
     let (server, lake) = (Server::shared(), Lake::new());
     let database = server.database("vectors").await;
     let workload = Workload::create(&database, 8000).await;
-    let job = JobFile::new(server, &database, &lake)
-        .sink("table.properties.deletion-vectors.enabled", "true")
-        .with(SLOWLY);
+    let quick = JobFile::new(server, &database, &lake)
+        .sink("table.properties.deletion-vectors.enabled", "true");
+    let job = quick.clone().with(SLOWLY);
     let running = workload.start(3, seed, Duration::from_millis(5)).await;
     killed_and_compacted_by_java(&job, &lake, &database, seed, 7).await;
+    snapshot_ends(&quick, &lake).await;
     running.stop().await;
-    finish(&job, &lake, &database, &workload).await;
+    finish(&quick, &lake, &database, &workload).await;
     let tables = database.tables().await;
     let met = java_met_the_snapshot(&lake, &database, &tables);
     assert!(
@@ -100,14 +112,15 @@ async fn dynamic_buckets_stay_exact_through_kills_and_java_goes_on() {
     let (server, lake) = (Server::shared(), Lake::new());
     let database = server.database("dynamic").await;
     let workload = Workload::create(&database, 6000).await;
-    let job = JobFile::new(server, &database, &lake)
+    let quick = JobFile::new(server, &database, &lake)
         .sink("table.properties.bucket", "-1")
-        .sink("table.properties.dynamic-bucket.target-row-num", "1500")
-        .with(SLOWLY);
+        .sink("table.properties.dynamic-bucket.target-row-num", "1500");
+    let job = quick.clone().with(SLOWLY);
     let running = workload.start(3, seed, Duration::from_millis(5)).await;
     killed_and_compacted_by_java(&job, &lake, &database, seed, 6).await;
+    snapshot_ends(&quick, &lake).await;
     running.stop().await;
-    finish(&job, &lake, &database, &workload).await;
+    finish(&quick, &lake, &database, &workload).await;
     java_goes_on(&lake, &database, "orders").await;
 }
 
