@@ -11,12 +11,13 @@ use rand::{Rng, SeedableRng, rngs::StdRng};
 use crate::{
     exactness::{aborts_at, finish},
     support::{
-        Database, Headwater, JobFile, Lake, Server, Workload, dump, env_number, eventually, oracle,
+        Database, Headwater, JobFile, Lake, Server, Workload, dump, env_number, eventually,
+        lake::TableSnapshot, oracle,
     },
 };
 
 /// The snapshot takes a while, so that kills and compactions meet it.
-const SLOWLY: &str = "limits:\n  source:\n    rows-per-second: 4000\n";
+const SLOWLY: &str = "limits:\n  source:\n    rows-per-second: 1500\n";
 
 /// Kills a job `kills` times, in its snapshot and behind it; after each kill Java compacts some of
 /// the tables, now and then fully. (Beside the running job it may not commit: on a local file system
@@ -60,13 +61,31 @@ async fn killed_and_compacted_by_java(
     assert!(compactions > 3, "Java compacted {compactions} times");
 }
 
-/// How many of a table's snapshots somebody made.
-fn snapshots_by(lake: &Lake, table: &str, user: &str) -> usize {
-    let snapshots = lake.snapshots(table);
-    let made = snapshots
-        .iter()
-        .filter(|it| it.json["commitUser"].as_str().unwrap().starts_with(user));
-    made.count()
+/// Runs a job until it has nothing but the log to read.
+async fn snapshot_ends(job: &JobFile, lake: &Lake) {
+    let mut process = Headwater::run(job, lake);
+    eventually("the snapshot ends", Duration::from_secs(120), async || {
+        assert!(process.is_running(), "{}", process.output());
+        process.output().contains(r#"phase="stream""#)
+    })
+    .await;
+    process.kill9();
+}
+
+/// Compactions by Java, and those of them that met a table of which the job had still rows to read.
+fn compactions_by_java(lake: &Lake, database: &Database, tables: &[String]) -> (usize, usize) {
+    let (mut all, mut early) = (0, 0);
+    for table in tables {
+        let snapshots = lake.snapshots(&format!("{}.{table}", database.name));
+        let is_phase = |it: &&TableSnapshot| it.property("headwater.snapshot-phase").is_some();
+        let last = snapshots.iter().filter(is_phase).map(|it| it.id).max();
+        let user = |it: &TableSnapshot| it.json["commitUser"].as_str().unwrap().to_owned();
+        for java in snapshots.iter().filter(|it| user(it).starts_with("java")) {
+            all += 1;
+            early += usize::from(last.is_some_and(|last| java.id < last));
+        }
+    }
+    (all, early)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,18 +94,18 @@ async fn deletion_vectors_stay_exact_through_kills_and_java_compactions() {
     let (server, lake) = (Server::shared(), Lake::new());
     let database = server.database("vectors").await;
     let workload = Workload::create(&database, 8000).await;
-    let job = JobFile::new(server, &database, &lake)
-        .sink("table.properties.deletion-vectors.enabled", "true")
-        .with(SLOWLY);
+    let quick = JobFile::new(server, &database, &lake)
+        .sink("table.properties.deletion-vectors.enabled", "true");
+    let job = quick.clone().with(SLOWLY);
     let running = workload.start(3, seed, Duration::from_millis(5)).await;
     killed_and_compacted_by_java(&job, &lake, &database, seed, 7).await;
+    snapshot_ends(&quick, &lake).await;
     running.stop().await;
-    finish(&job, &lake, &database, &workload).await;
-    let by_java: usize = ["orders", "items", "tags", "readings"]
-        .iter()
-        .map(|table| snapshots_by(&lake, &workload.table(table), "java"))
-        .sum();
-    assert!(by_java > 0, "Java compacted nothing");
+    finish(&quick, &lake, &database, &workload).await;
+    let tables = database.tables().await;
+    let (all, early) = compactions_by_java(&lake, &database, &tables);
+    eprintln!("{all} compactions by Java, {early} before the snapshot was complete");
+    assert!(all > 0, "Java compacted nothing");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,14 +114,15 @@ async fn dynamic_buckets_stay_exact_through_kills_and_java_goes_on() {
     let (server, lake) = (Server::shared(), Lake::new());
     let database = server.database("dynamic").await;
     let workload = Workload::create(&database, 6000).await;
-    let job = JobFile::new(server, &database, &lake)
+    let quick = JobFile::new(server, &database, &lake)
         .sink("table.properties.bucket", "-1")
-        .sink("table.properties.dynamic-bucket.target-row-num", "1500")
-        .with(SLOWLY);
+        .sink("table.properties.dynamic-bucket.target-row-num", "1500");
+    let job = quick.clone().with(SLOWLY);
     let running = workload.start(3, seed, Duration::from_millis(5)).await;
     killed_and_compacted_by_java(&job, &lake, &database, seed, 6).await;
+    snapshot_ends(&quick, &lake).await;
     running.stop().await;
-    finish(&job, &lake, &database, &workload).await;
+    finish(&quick, &lake, &database, &workload).await;
     java_goes_on(&lake, &database, "orders").await;
 }
 
@@ -294,6 +314,63 @@ async fn keys_that_java_adds_beside_a_job_stay_in_one_bucket() {
     expected.extend(java);
     expected.sort_unstable();
     lake.assert_holds(&[(name, expected)]);
+}
+
+/// Java adds keys between a record of the job and its commit: the index that the record holds is made
+/// again, with the keys of both.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_java_adds_before_a_prepared_commit_are_kept() {
+    let (server, lake) = (Server::shared(), Lake::new());
+    let database = server.database("prepared").await;
+    let fill = |from: u32, upto: u32| {
+        format!(
+            "INSERT INTO t WITH RECURSIVE n (i) AS (SELECT {from} UNION ALL SELECT i + 1 FROM n \
+             WHERE i < {upto}) SELECT i, CONCAT('v', i) FROM n"
+        )
+    };
+    database
+        .run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))")
+        .await;
+    database.run(&fill(1, 100)).await;
+    let job = JobFile::new(server, &database, &lake)
+        .sink("table.properties.bucket", "-1")
+        .sink("table.properties.dynamic-bucket.target-row-num", "30");
+    let name = format!("{}.t", database.name);
+    let arrive = async |process: &mut Headwater, rows: usize| {
+        eventually("rows arrive", Duration::from_secs(60), async || {
+            assert!(process.is_running(), "{}", process.output());
+            lake.read(&name, None).len() == rows
+        })
+        .await;
+    };
+    let mut process = Headwater::run(&job, &lake);
+    arrive(&mut process, 100).await;
+    process.stop().await;
+    database.run(&fill(101, 150)).await;
+    aborts_at("after-record", &job, &lake).await;
+    let java: Vec<String> = (5000..5020)
+        .map(|id| format!(r#"{{"id":{id},"v":"java"}}"#))
+        .collect();
+    let warehouse = lake.warehouse();
+    let args = [warehouse.as_str(), &name, "--commit-user", "java"];
+    oracle::java("write", &args, &java.join("\n"));
+    let mut process = Headwater::run(&job, &lake);
+    arrive(&mut process, 170).await;
+    let output = process.output();
+    assert!(output.contains("its keys are looked at"), "{output}");
+    // Every key is found again where it is.
+    database.run("UPDATE t SET v = 'again'").await;
+    let mut expected = dump::lines(&database, "t").await;
+    expected.extend(java);
+    expected.sort_unstable();
+    eventually("changes arrive", Duration::from_secs(60), async || {
+        let mut read = lake.read(&name, None);
+        read.sort_unstable();
+        read == expected
+    })
+    .await;
+    process.stop().await;
+    lake.assert_holds(&[(name.clone(), expected)]);
 }
 
 /// Without GTIDs a row of the snapshot may be older than what is committed.

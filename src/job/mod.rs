@@ -3,6 +3,7 @@
 
 mod begin;
 pub mod gate;
+mod index;
 pub mod limit;
 mod pipeline;
 pub mod settings;

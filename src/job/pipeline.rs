@@ -3,7 +3,7 @@
 //! outlives it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -12,7 +12,7 @@ use headwater_connectors::{
     ChangeBatch, TableName, TailItem,
     change::{Barrier, SchemaChange},
 };
-use headwater_paimon::{CommitMessage, Error as LakeError, Table, TableOptions, WriteSettings};
+use headwater_paimon::{CommitMessage, Table, TableOptions, WriteSettings};
 use tokio::{
     sync::mpsc,
     task::{JoinHandle, JoinSet},
@@ -24,6 +24,7 @@ use super::{
     Ended, Job,
     begin::{self, Beginning},
     gate::Gate,
+    index,
     limit::RowLimit,
     settings::Startup,
     snapshot::{Captured, Rounds, Snapshot, Work},
@@ -454,8 +455,8 @@ impl Preparing {
             .map(|(name, _, files)| (name, files));
         let mut files: Vec<(TableName, Vec<CommitMessage>)> =
             round_files.chain(tail_files).collect();
-        if let Err(error) = add_index(&self.buckets, &mut files).await {
-            discard(&self.job, &self.record, files).await;
+        if let Err(error) = index::add(&self.buckets, &mut files).await {
+            index::discard(&self.job, &self.record, files).await;
             return Err(error);
         }
         self.record.commits = commits(&self.record, files.into_iter());
@@ -474,45 +475,6 @@ impl Preparing {
             });
         }
         make_durable(&self.job, self.record, self.snapshots, self.began).await
-    }
-}
-
-/// Adds the index of dynamic buckets as it is now: with the keys of all these files, whose writers
-/// are done.
-async fn add_index(
-    buckets: &Buckets,
-    files: &mut Vec<(TableName, Vec<CommitMessage>)>,
-) -> Result<()> {
-    for (name, buckets) in buckets.iter() {
-        let messages = files.iter().filter(|(of, _)| of == name);
-        let messages = messages.flat_map(|(_, messages)| messages);
-        let partitions: BTreeSet<&[u8]> = messages
-            .map(|message| message.partition.as_slice())
-            .collect();
-        let partitions: Vec<Vec<u8>> = partitions.into_iter().map(<[u8]>::to_vec).collect();
-        if partitions.is_empty() {
-            continue;
-        }
-        let index = buckets.prepare(&partitions).await;
-        let index = index.map_err(|error| match error {
-            // The rows go to other buckets when they are read again.
-            error @ LakeError::Conflict { .. } => JobError::Again(format!("lake: {error}")),
-            error => error.into(),
-        })?;
-        files.push((name.clone(), index));
-    }
-    Ok(())
-}
-
-/// Deletes files that no record will name.
-async fn discard(job: &Job, record: &Record, files: Vec<(TableName, Vec<CommitMessage>)>) {
-    for (name, messages) in files {
-        let Some(table) = record.tables.iter().find(|table| table.source == name) else {
-            continue;
-        };
-        if let Ok(committer) = job.committer.committer(&table.sink).await {
-            committer.lock().await.table().discard(&messages).await;
-        }
     }
 }
 

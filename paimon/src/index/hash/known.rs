@@ -178,11 +178,11 @@ mod tests {
         for count in 0..1_000_000 {
             let hash: i32 = random.random();
             assert_eq!(known.get(hash), model.get(&hash).copied());
-            if !model.contains_key(&hash) {
+            model.entry(hash).or_insert_with(|| {
                 let bucket = random.random_range(0..=i16::MAX);
                 known.insert(hash, bucket);
-                model.insert(hash, bucket);
-            }
+                bucket
+            });
             let few = count < MAP_MAX / 2;
             assert!(!few || matches!(known, KnownHashes::Few(_)));
         }
