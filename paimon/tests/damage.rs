@@ -2,7 +2,7 @@
 //! values; never a panic, a loop without an end, or memory by the GiB for a length that a few bytes
 //! claim.
 //!
-//! `SEED` gives a run again, `ROUNDS` is how many files are damaged.
+//! `SEED` chooses the bytes (1), `ROUNDS` is how many files are damaged.
 
 #![allow(
     clippy::unwrap_used,
@@ -226,7 +226,7 @@ async fn follow(table: &Table) -> Result<()> {
 
 #[test]
 fn damaged_tables_do_no_harm() {
-    let seed = number("SEED", rand::random::<u32>().into());
+    let seed = number("SEED", 1);
     let rounds = number("ROUNDS", 600);
     println!("SEED={seed}");
     let samples = samples();
@@ -278,7 +278,7 @@ fn damaged_tables_do_no_harm() {
 /// The ways in of the fuzz targets, with real files.
 #[test]
 fn damaged_files_do_no_harm() {
-    let seed = number("SEED", rand::random::<u32>().into());
+    let seed = number("SEED", 1);
     let rounds = number("ROUNDS", 200);
     println!("SEED={seed}");
     let watch = Watch::new();
