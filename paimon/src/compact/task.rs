@@ -2,9 +2,11 @@
 //!
 //! Source: `MergeTreeCompactManager`, `CompactStrategy`.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use futures::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::Semaphore;
 
 use crate::{
@@ -207,32 +209,30 @@ impl Compactor {
         self.run_jobs(jobs).await
     }
 
-    async fn run_jobs(&self, jobs: Vec<(BucketPlace, i32, Job)>) -> Result<Vec<CommitMessage>> {
-        let mut waiting = jobs.into_iter();
-        let mut running = FuturesUnordered::new();
+    async fn run_jobs(&self, jobs: Vec<BucketJob>) -> Result<Vec<CommitMessage>> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let workers = self.shared.settings.parallelism.clamp(1, jobs.len());
+        let waiting = Waiting(Arc::new(Mutex::new(jobs.into_iter())));
+        // On threads of their own: merging and encoding would keep other tasks from theirs. One
+        // that goes on with the next bucket takes the memory again that the last one gave back.
+        let workers = (0..workers).map(|_| {
+            let (shared, waiting) = (self.shared.clone(), waiting.0.clone());
+            let runtime = tokio::runtime::Handle::current();
+            tokio::task::spawn_blocking(move || {
+                crate::storage::blocking(|| runtime.block_on(shared.work(&waiting)))
+            })
+        });
         let mut messages = Vec::new();
         let mut failed = None;
-        loop {
-            while failed.is_none() && running.len() < self.shared.settings.parallelism.max(1) {
-                let Some((place, total_buckets, job)) = waiting.next() else {
-                    break;
-                };
-                let shared = self.shared.clone();
-                // Merging and encoding would keep other tasks from their threads.
-                let runtime = tokio::runtime::Handle::current();
-                running.push(tokio::task::spawn_blocking(move || {
-                    let run = || runtime.block_on(shared.execute(&place, &job));
-                    let done = crate::storage::blocking(run)?;
-                    Ok::<_, Error>(message(&place, total_buckets, done))
-                }));
-            }
-            let Some(result) = running.next().await else {
-                break;
-            };
-            match result.map_err(lost).and_then(|result| result) {
-                Ok(message) if message.compact.is_empty() => {}
-                Ok(message) => messages.push(message),
-                Err(error) => failed = failed.or(Some(error)),
+        for done in futures::future::join_all(workers).await {
+            match done {
+                Ok((some, error)) => {
+                    messages.extend(some);
+                    failed = failed.or(error);
+                }
+                Err(error) => failed = failed.or(Some(lost(error))),
             }
         }
         match failed {
@@ -260,7 +260,45 @@ impl Compactor {
     }
 }
 
+/// A bucket, its number of buckets, and what is to be done in it.
+type BucketJob = (BucketPlace, i32, Job);
+type Queue = Arc<Mutex<std::vec::IntoIter<BucketJob>>>;
+
+/// Jobs that nobody has begun; they are dropped when nobody waits for them any more.
+struct Waiting(Queue);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        clear(&self.0);
+    }
+}
+
+fn clear(waiting: &Queue) {
+    let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+    waiting.by_ref().for_each(drop);
+}
+
 impl Shared {
+    /// Does what is waiting, until nothing is or something fails; then no other goes on either.
+    async fn work(&self, waiting: &Queue) -> (Vec<CommitMessage>, Option<Error>) {
+        let next = || {
+            let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.next()
+        };
+        let mut messages = Vec::new();
+        while let Some((place, total_buckets, job)) = next() {
+            match self.execute(&place, &job).await {
+                Ok(done) if done.is_empty() => {}
+                Ok(done) => messages.push(message(&place, total_buckets, done)),
+                Err(error) => {
+                    clear(waiting);
+                    return (messages, Some(error));
+                }
+            }
+        }
+        (messages, None)
+    }
+
     fn levels(&self, files: Vec<DataFileMeta>) -> Levels {
         let levels = self.options.table.compaction.levels;
         let key = match &self.files {
