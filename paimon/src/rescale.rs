@@ -133,8 +133,8 @@ impl Table {
     /// Messages that fit are given back as they are, first. The old files are left where they stand.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for anything but new files of a table with a primary key and fixed
-    /// buckets; what the store says.
+    /// [`Error::Unsupported`] for anything but new files of a table with a primary key, and for
+    /// another number of buckets where they are dynamic; what the store says.
     pub async fn prepare_anew(
         &self,
         messages: &[CommitMessage],
@@ -148,9 +148,10 @@ impl Table {
             _ => 0,
         };
         let mut fit = Vec::new();
-        let mut others: BTreeMap<&[u8], Vec<LiveFile>> = BTreeMap::new();
+        let mut others: BTreeMap<(&[u8], bool), Vec<LiveFile>> = BTreeMap::new();
         for message in messages {
-            if message.total_buckets == buckets && raise == 0 {
+            let stay = message.total_buckets == buckets;
+            if stay && (raise == 0 || message.new_files.is_empty()) {
                 fit.push(message.clone());
                 continue;
             }
@@ -161,7 +162,8 @@ impl Table {
                 new_files: message.new_files.clone(),
                 ..CommitMessage::default()
             };
-            if self.schema().primary_keys.is_empty() || buckets < 1 || *message != only_new {
+            let is_placed = stay || buckets > 0;
+            if self.schema().primary_keys.is_empty() || !is_placed || *message != only_new {
                 return Err(Error::Unsupported(format!(
                     "table {}: files that were prepared for {} buckets cannot be written anew for \
                      {buckets}: only new files of tables with a primary key and fixed buckets can",
@@ -175,10 +177,11 @@ impl Table {
                 total_buckets: message.total_buckets,
                 meta: meta.clone(),
             });
-            others.entry(&message.partition).or_default().extend(files);
+            let place = (message.partition.as_slice(), stay);
+            others.entry(place).or_default().extend(files);
         }
-        for (partition, files) in others {
-            let writer = KeyedRescale::adding(self, partition, raise)?;
+        for ((partition, stay), files) in others {
+            let writer = KeyedRescale::adding(self, partition, raise, stay)?;
             fit.extend(writer.write(&files).await?);
         }
         Ok(fit)

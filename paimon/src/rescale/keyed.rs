@@ -45,7 +45,8 @@ pub(super) struct KeyedRescale {
     keys: Vec<DataField>,
     key_types: Vec<DataType>,
     converter: RowConverter,
-    assigner: BucketAssigner,
+    /// `None`: rows stay in their bucket.
+    assigner: Option<BucketAssigner>,
     /// Level of the new files.
     level: i32,
     purpose: FilePurpose,
@@ -58,6 +59,7 @@ pub(super) struct KeyedRescale {
 
 /// Merged rows of an old bucket, in key order.
 struct Source {
+    bucket: i32,
     opener: FileOpener,
     sections: VecDeque<Section>,
     merge: Option<SortedMerge>,
@@ -86,6 +88,16 @@ impl KeyedRescale {
         partition: &[u8],
         index: &[IndexManifestEntry],
     ) -> Result<Self> {
+        let assigner = BucketAssigner::new(table.schema())?;
+        Self::with(table, partition, index, Some(assigner))
+    }
+
+    fn with(
+        table: &Table,
+        partition: &[u8],
+        index: &[IndexManifestEntry],
+        assigner: Option<BucketAssigner>,
+    ) -> Result<Self> {
         let schema = table.schema();
         let options = TableOptions::of(schema)?;
         let keys: Vec<DataField> = schema
@@ -101,7 +113,7 @@ impl KeyedRescale {
             converter: RowConverter::new(sorted.collect())?,
             key_types: keys.iter().map(|key| key.data_type.clone()).collect(),
             keys,
-            assigner: BucketAssigner::new(schema)?,
+            assigner,
             level: options.compaction.top_level(),
             purpose: FilePurpose::Compact,
             keeps_deletes: false,
@@ -114,14 +126,19 @@ impl KeyedRescale {
     }
 
     /// For files that are to be added to the partition, not all of it: a new sorted run a bucket on
-    /// level 0, with the rows that delete, and `raise` added to every sequence number.
-    pub(super) fn adding(table: &Table, partition: &[u8], raise: i64) -> Result<Self> {
+    /// level 0, with the rows that delete, and `raise` added to every sequence number. With `stay`
+    /// rows stay in their bucket, whose count is the table's.
+    pub(super) fn adding(table: &Table, partition: &[u8], raise: i64, stay: bool) -> Result<Self> {
+        let assigner = match stay {
+            true => None,
+            false => Some(BucketAssigner::new(table.schema())?),
+        };
         Ok(Self {
             level: 0,
             purpose: FilePurpose::Append,
             keeps_deletes: true,
             raise,
-            ..Self::new(table, partition, &[])?
+            ..Self::with(table, partition, &[], assigner)?
         })
     }
 
@@ -129,7 +146,11 @@ impl KeyedRescale {
     /// is left behind.
     pub(super) async fn write(&self, files: &[LiveFile]) -> Result<Vec<CommitMessage>> {
         let counts = files.iter().map(|file| file.total_buckets);
-        let classes = counts.fold(self.assigner.buckets(), divisor);
+        let classes = match &self.assigner {
+            Some(assigner) => counts.fold(assigner.buckets(), divisor),
+            // Each bucket is a class.
+            None => i32::MAX,
+        };
         let mut olds: BTreeMap<i32, BTreeMap<i32, Vec<DataFileMeta>>> = BTreeMap::new();
         for file in files {
             let class = olds.entry(file.bucket % classes).or_default();
@@ -152,7 +173,7 @@ impl KeyedRescale {
                     messages.extend(some.map(|(bucket, new_files)| CommitMessage {
                         partition: self.partition.clone(),
                         bucket,
-                        total_buckets: self.assigner.buckets(),
+                        total_buckets: self.table.schema().buckets(),
                         new_files,
                         ..CommitMessage::default()
                     }));
@@ -168,7 +189,11 @@ impl KeyedRescale {
 
     /// The writers of the new buckets of a class, in order.
     fn writers(&self, class: i32, classes: i32) -> Result<Vec<(i32, RollingWriter)>> {
-        let buckets = class..self.assigner.buckets();
+        let end = match &self.assigner {
+            Some(assigner) => assigner.buckets(),
+            None => class.saturating_add(1),
+        };
+        let buckets = class..end;
         let step = usize::try_from(classes).unwrap_or(1).max(1);
         let buckets = buckets.step_by(step);
         buckets
@@ -193,6 +218,7 @@ impl KeyedRescale {
             let index = of_bucket(&self.index, &self.partition, bucket);
             let vectors = BucketVectors::read(&self.table, &index).await?;
             sources.push(Source {
+                bucket,
                 opener: FileOpener::new(self.table.clone(), self.partition.clone(), bucket)
                     .without_rows(vectors.before()),
                 sections: sections(&self.key_types, &files)?,
@@ -270,7 +296,10 @@ impl KeyedRescale {
             let keys: Vec<ArrayRef> = keys
                 .filter_map(|at| rows.columns.get(*at).cloned())
                 .collect();
-            let buckets = self.assigner.assign(&rows.columns)?;
+            let buckets = match &self.assigner {
+                Some(assigner) => assigner.assign(&rows.columns)?,
+                None => vec![source.bucket; rows.sequences.len()],
+            };
             let keys = self.converter.convert_columns(&keys)?;
             let mut columns = rows.columns;
             let raised = |sequence: i64| sequence.saturating_add(self.raise);
