@@ -221,14 +221,18 @@ impl Expiries {
     const MAX: u32 = 20;
 
     /// What failed was reading this snapshot, the newest one a moment ago. `Ok`: it has expired
-    /// since, and the newest one is to be read instead.
+    /// since, or is about to (its own file goes last), and the newest one is to be read instead.
     pub(crate) async fn explain(
         &mut self,
         table: &Table,
         snapshot: &PaimonSnapshot,
         error: Error,
     ) -> Result<()> {
-        if !error.is_missing() || table.snapshot(snapshot.id).await?.is_some() {
+        if !error.is_missing() {
+            return Err(error);
+        }
+        let newest = table.latest_snapshot_after(Some(snapshot.id)).await?;
+        if newest.is_some_and(|newest| newest == *snapshot) {
             return Err(error);
         }
         self.0 += 1;
