@@ -224,7 +224,7 @@ impl TableOptions {
     /// Reads the options of a table.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] with the name, the value and what is expected instead.
+    /// [`Unsupported`](crate::Error::Unsupported) with the name, the value and what is expected instead.
     pub fn of(schema: &Schema) -> Result<Self> {
         let reader = Reader(schema);
         kept(&reader)?;
