@@ -13,7 +13,7 @@ use super::{
     bitmap64::Bitmap64,
     choice::{self, FirstNonNull, FirstValue, LastNonNull, LastValue, PrimaryKey},
     collection::{Collection, Repeats},
-    fold::{Choice, Fold, Op, run},
+    fold::{Choice, Combination, Combiner, Fold, Op, run},
     function::{Function, function},
     key_time::KeyTimes,
     nested::{NestedPartialUpdate, NestedUpdate},
@@ -128,9 +128,11 @@ impl Aggregator {
                 let one_way = *repeats != Repeats::Last && !self.ignore_retract;
                 go.run(Collection::new(array, *repeats, one_way)?)
             }
-            Function::MergeMapWithKeyTime { time } => go.run(KeyTimes::new(array, *time)?),
-            Function::NestedUpdate(rule) => go.run(NestedUpdate::new(array, rule)?),
-            Function::NestedPartialUpdate(rule) => go.run(NestedPartialUpdate::new(array, rule)?),
+            Function::MergeMapWithKeyTime { time } => go.combine(KeyTimes::new(array, *time)?),
+            Function::NestedUpdate(rule) => go.combine(NestedUpdate::new(array, rule)?),
+            Function::NestedPartialUpdate(rule) => {
+                go.combine(NestedPartialUpdate::new(array, rule)?)
+            }
             Function::Bitmap32 => go.run(Union::<RoaringBitmap>::new(array.as_binary())),
             Function::Bitmap64 => go.run(Union::<Bitmap64>::new(array.as_binary())),
         }
@@ -220,6 +222,10 @@ struct Run<'a> {
 impl Run<'_> {
     fn run(&self, fold: impl Fold) -> Result<ArrayRef> {
         run(fold, self.array, self.groups, self.ops)
+    }
+
+    fn combine(&self, combiner: impl Combiner) -> Result<ArrayRef> {
+        self.run(Combination::new(combiner))
     }
 }
 

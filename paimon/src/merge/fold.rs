@@ -82,6 +82,81 @@ pub(super) fn run(
     fold.finish()
 }
 
+/// Functions that put a value together with a row's.
+pub(super) trait Combiner {
+    /// A value that is not NULL.
+    type Value;
+    /// A row's value; `None`: NULL.
+    fn of(&self, row: usize) -> Option<Self::Value>;
+    /// What stands of an older value and a newer one.
+    fn put(
+        &self,
+        older: Option<Self::Value>,
+        newer: Option<Self::Value>,
+    ) -> Result<Option<Self::Value>>;
+    /// What stands when a row is taken back.
+    fn retract(&self, standing: Option<Self::Value>, row: usize) -> Result<Option<Self::Value>>;
+    /// The value of a key that has no more rows.
+    fn end(&mut self, standing: Option<Self::Value>);
+    /// The values of all keys.
+    fn finish(self) -> Result<ArrayRef>;
+}
+
+/// A column whose value is put together of the rows'.
+pub(super) struct Combination<C: Combiner> {
+    combiner: C,
+    standing: Option<C::Value>,
+}
+
+impl<C: Combiner> Combination<C> {
+    pub(super) fn new(combiner: C) -> Self {
+        Self {
+            combiner,
+            standing: None,
+        }
+    }
+}
+
+impl<C: Combiner> Fold for Combination<C> {
+    fn begin(&mut self) {
+        self.standing = None;
+    }
+
+    fn set(&mut self, row: usize) {
+        self.standing = self.combiner.of(row);
+    }
+
+    fn clear(&mut self) {
+        self.standing = None;
+    }
+
+    fn aggregate(&mut self, row: usize) -> Result<()> {
+        let standing = self.standing.take();
+        self.standing = self.combiner.put(standing, self.combiner.of(row))?;
+        Ok(())
+    }
+
+    fn aggregate_older(&mut self, row: usize) -> Result<()> {
+        let standing = self.standing.take();
+        self.standing = self.combiner.put(self.combiner.of(row), standing)?;
+        Ok(())
+    }
+
+    fn retract(&mut self, row: usize) -> Result<()> {
+        let standing = self.standing.take();
+        self.standing = self.combiner.retract(standing, row)?;
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        self.combiner.end(self.standing.take());
+    }
+
+    fn finish(self) -> Result<ArrayRef> {
+        self.combiner.finish()
+    }
+}
+
 /// Functions whose value is always one of the rows' own.
 pub(super) trait Chooser {
     /// Of the row whose value stands and another, the one whose value stands then.

@@ -11,7 +11,7 @@ use arrow_row::{RowConverter, Rows, SortField};
 use super::{
     aggregator::no_retraction,
     collection::{Gathered, places},
-    fold::Fold,
+    fold::Combiner,
 };
 use crate::error::{Error, Result};
 
@@ -22,8 +22,6 @@ pub(super) struct KeyTimes<'a> {
     values: &'a StructArray,
     times: &'a StringArray,
     keys: Rows,
-    /// `None`: NULL.
-    standing: Option<Vec<u32>>,
     gathered: Gathered,
 }
 
@@ -42,13 +40,8 @@ impl<'a> KeyTimes<'a> {
             values,
             times: times.as_string_opt().ok_or_else(other)?,
             keys: keys.convert_columns(std::slice::from_ref(map.keys()))?,
-            standing: None,
             gathered: Gathered::default(),
         })
-    }
-
-    fn of(&self, row: usize) -> Option<Vec<u32>> {
-        places(self.map, self.map.value_offsets(), row).map(Iterator::collect)
     }
 
     fn time(&self, at: u32) -> Option<&str> {
@@ -56,9 +49,31 @@ impl<'a> KeyTimes<'a> {
         self.times.is_valid(at).then(|| self.times.value(at))
     }
 
-    fn put(&self, standing: Option<Vec<u32>>, newer: Option<Vec<u32>>) -> Option<Vec<u32>> {
+    fn is_newer(&self, at: u32, known: Option<u32>) -> bool {
+        let Some(time) = self.time(at) else {
+            return false;
+        };
+        let known = known.filter(|known| self.values.is_valid(*known as usize));
+        let known = known.and_then(|known| self.time(known));
+        known.is_none_or(|known| as_java_compares(time, known).is_gt())
+    }
+}
+
+/// By UTF-16 code units.
+fn as_java_compares(left: &str, right: &str) -> Ordering {
+    left.encode_utf16().cmp(right.encode_utf16())
+}
+
+impl Combiner for KeyTimes<'_> {
+    type Value = Vec<u32>;
+
+    fn of(&self, row: usize) -> Option<Vec<u32>> {
+        places(self.map, self.map.value_offsets(), row).map(Iterator::collect)
+    }
+
+    fn put(&self, standing: Option<Vec<u32>>, newer: Option<Vec<u32>>) -> Result<Option<Vec<u32>>> {
         let (Some(standing), Some(newer)) = (&standing, &newer) else {
-            return standing.or(newer);
+            return Ok(standing.or(newer));
         };
         // Entries that are taken away leave a hole.
         let mut merged: Vec<Option<u32>> = Vec::with_capacity(standing.len() + newer.len());
@@ -81,55 +96,15 @@ impl<'a> KeyTimes<'a> {
                 *known = Some(at);
             }
         }
-        Some(merged.into_iter().flatten().collect())
+        Ok(Some(merged.into_iter().flatten().collect()))
     }
 
-    fn is_newer(&self, at: u32, known: Option<u32>) -> bool {
-        let Some(time) = self.time(at) else {
-            return false;
-        };
-        let known = known.filter(|known| self.values.is_valid(*known as usize));
-        let known = known.and_then(|known| self.time(known));
-        known.is_none_or(|known| as_java_compares(time, known).is_gt())
-    }
-}
-
-/// By UTF-16 code units.
-fn as_java_compares(left: &str, right: &str) -> Ordering {
-    left.encode_utf16().cmp(right.encode_utf16())
-}
-
-impl Fold for KeyTimes<'_> {
-    fn begin(&mut self) {
-        self.standing = None;
-    }
-
-    fn set(&mut self, row: usize) {
-        self.standing = self.of(row);
-    }
-
-    fn clear(&mut self) {
-        self.standing = None;
-    }
-
-    fn aggregate(&mut self, row: usize) -> Result<()> {
-        let standing = self.standing.take();
-        self.standing = self.put(standing, self.of(row));
-        Ok(())
-    }
-
-    fn aggregate_older(&mut self, row: usize) -> Result<()> {
-        let standing = self.standing.take();
-        self.standing = self.put(self.of(row), standing);
-        Ok(())
-    }
-
-    fn retract(&mut self, _: usize) -> Result<()> {
+    fn retract(&self, _: Option<Vec<u32>>, _: usize) -> Result<Option<Vec<u32>>> {
         Err(no_retraction())
     }
 
-    fn end(&mut self) {
-        self.gathered.push(self.standing.as_deref());
+    fn end(&mut self, standing: Option<Vec<u32>>) {
+        self.gathered.push(standing.as_deref());
     }
 
     fn finish(self) -> Result<ArrayRef> {

@@ -23,7 +23,7 @@ use arrow_select::take::take;
 use super::{
     aggregator::no_retraction,
     collection::{Gathered, lists, places},
-    fold::Fold,
+    fold::Combiner,
 };
 use crate::error::{Error, Result};
 
@@ -147,8 +147,6 @@ fn comparable(rows: &StructArray, columns: &[usize]) -> Result<Rows> {
 pub(super) struct NestedUpdate<'a> {
     array: &'a ArrayRef,
     elements: Elements<'a>,
-    /// `None`: NULL.
-    standing: Option<Vec<u32>>,
     gathered: Gathered,
 }
 
@@ -157,24 +155,8 @@ impl<'a> NestedUpdate<'a> {
         Ok(Self {
             array,
             elements: Elements::new(array, rule)?,
-            standing: None,
             gathered: Gathered::default(),
         })
-    }
-
-    fn of(&self, row: usize) -> Option<Vec<u32>> {
-        self.elements.of(row).map(Iterator::collect)
-    }
-
-    fn put(&self, standing: Option<Vec<u32>>, newer: Option<Vec<u32>>) -> Result<Option<Vec<u32>>> {
-        let Some(newer) = newer else {
-            return Ok(standing);
-        };
-        if self.elements.rule.keys.is_empty() {
-            return Ok(Some(self.append(standing, newer)));
-        }
-        let older = standing.unwrap_or_default();
-        self.update(older, newer).map(Some)
     }
 
     fn append(&self, standing: Option<Vec<u32>>, newer: Vec<u32>) -> Vec<u32> {
@@ -256,42 +238,33 @@ impl<'a> NestedUpdate<'a> {
     }
 }
 
-impl Fold for NestedUpdate<'_> {
-    fn begin(&mut self) {
-        self.standing = None;
+impl Combiner for NestedUpdate<'_> {
+    type Value = Vec<u32>;
+
+    fn of(&self, row: usize) -> Option<Vec<u32>> {
+        self.elements.of(row).map(Iterator::collect)
     }
 
-    fn set(&mut self, row: usize) {
-        self.standing = self.of(row);
-    }
-
-    fn clear(&mut self) {
-        self.standing = None;
-    }
-
-    fn aggregate(&mut self, row: usize) -> Result<()> {
-        let standing = self.standing.take();
-        self.standing = self.put(standing, self.of(row))?;
-        Ok(())
-    }
-
-    fn aggregate_older(&mut self, row: usize) -> Result<()> {
-        let standing = self.standing.take();
-        self.standing = self.put(self.of(row), standing)?;
-        Ok(())
-    }
-
-    fn retract(&mut self, row: usize) -> Result<()> {
-        if let Some(taken) = self.elements.of(row)
-            && let Some(standing) = self.standing.take()
-        {
-            self.standing = Some(self.without(standing, taken)?);
+    fn put(&self, standing: Option<Vec<u32>>, newer: Option<Vec<u32>>) -> Result<Option<Vec<u32>>> {
+        let Some(newer) = newer else {
+            return Ok(standing);
+        };
+        if self.elements.rule.keys.is_empty() {
+            return Ok(Some(self.append(standing, newer)));
         }
-        Ok(())
+        let older = standing.unwrap_or_default();
+        self.update(older, newer).map(Some)
     }
 
-    fn end(&mut self) {
-        self.gathered.push(self.standing.as_deref());
+    fn retract(&self, standing: Option<Vec<u32>>, row: usize) -> Result<Option<Vec<u32>>> {
+        match (standing, self.elements.of(row)) {
+            (Some(standing), Some(taken)) => self.without(standing, taken).map(Some),
+            (standing, _) => Ok(standing),
+        }
+    }
+
+    fn end(&mut self, standing: Option<Vec<u32>>) {
+        self.gathered.push(standing.as_deref());
     }
 
     fn finish(self) -> Result<ArrayRef> {
@@ -301,7 +274,7 @@ impl Fold for NestedUpdate<'_> {
 
 /// Elements that are put together of values of several ones.
 #[derive(Debug, Default)]
-struct Mixed {
+pub(super) struct Mixed {
     /// Of each element the one that its key is of; `None`: it is NULL.
     keys: Vec<Option<u32>>,
     /// Of each element and field the element that the value is of; `None`: NULL.
@@ -311,8 +284,6 @@ struct Mixed {
 /// `nested_partial_update`: values that are not NULL replace those of the element with their key.
 pub(super) struct NestedPartialUpdate<'a> {
     elements: Elements<'a>,
-    /// `None`: NULL.
-    standing: Option<Mixed>,
     all: Mixed,
     valid: Vec<bool>,
     ends: Vec<i32>,
@@ -322,12 +293,15 @@ impl<'a> NestedPartialUpdate<'a> {
     pub(super) fn new(array: &'a ArrayRef, rule: &'a Rule) -> Result<Self> {
         Ok(Self {
             elements: Elements::new(array, rule)?,
-            standing: None,
             all: Mixed::default(),
             valid: Vec::new(),
             ends: Vec::new(),
         })
     }
+}
+
+impl Combiner for NestedPartialUpdate<'_> {
+    type Value = Mixed;
 
     /// The elements of a row as they are.
     fn of(&self, row: usize) -> Option<Mixed> {
@@ -376,40 +350,14 @@ impl<'a> NestedPartialUpdate<'a> {
         }
         Ok(Some(merged))
     }
-}
 
-impl Fold for NestedPartialUpdate<'_> {
-    fn begin(&mut self) {
-        self.standing = None;
-    }
-
-    fn set(&mut self, row: usize) {
-        self.standing = self.of(row);
-    }
-
-    fn clear(&mut self) {
-        self.standing = None;
-    }
-
-    fn aggregate(&mut self, row: usize) -> Result<()> {
-        let standing = self.standing.take();
-        self.standing = self.put(standing, self.of(row))?;
-        Ok(())
-    }
-
-    fn aggregate_older(&mut self, row: usize) -> Result<()> {
-        let standing = self.standing.take();
-        self.standing = self.put(self.of(row), standing)?;
-        Ok(())
-    }
-
-    fn retract(&mut self, _: usize) -> Result<()> {
+    fn retract(&self, _: Option<Mixed>, _: usize) -> Result<Option<Mixed>> {
         Err(no_retraction())
     }
 
-    fn end(&mut self) {
-        self.valid.push(self.standing.is_some());
-        if let Some(standing) = self.standing.take() {
+    fn end(&mut self, standing: Option<Mixed>) {
+        self.valid.push(standing.is_some());
+        if let Some(standing) = standing {
             self.all.keys.extend(standing.keys);
             self.all.cells.extend(standing.cells);
         }
