@@ -23,12 +23,7 @@ use super::{
 #[derive(Debug)]
 pub struct AutoTagger {
     table: Table,
-    period: Period,
-    watermark: bool,
-    zone: TimeZone,
-    delay: SignedDuration,
-    tags_max: Option<usize>,
-    complete: bool,
+    wish: Wish,
     next_tag: Option<DateTime>,
     next_snapshot: i64,
 }
@@ -115,6 +110,7 @@ impl Period {
 }
 
 /// What a table's options say.
+#[derive(Debug)]
 struct Wish {
     period: Period,
     watermark: bool,
@@ -182,33 +178,20 @@ impl AutoTagger {
         let Some(wish) = Wish::of(table.schema())? else {
             return Ok(None);
         };
-        let Wish {
-            period,
-            watermark,
-            zone,
-            delay,
-            tags_max,
-            complete,
-        } = wish;
         let main = Lineage::main(&table);
         let names = main.tag_names().await?.into_iter();
         let last = names
-            .filter_map(|name| Some((period.time(&name)?, name)))
+            .filter_map(|name| Some((wish.period.time(&name)?, name)))
             .max();
         let (mut next_tag, mut next_snapshot) = (None, None);
         if let Some((time, name)) = last
             && let Some(tag) = main.tag(&name).await?
         {
-            next_tag = Some(period.after(time)?);
+            next_tag = Some(wish.period.after(time)?);
             next_snapshot = Some(tag.snapshot.id + 1);
         }
         Ok(Some(Self {
-            period,
-            watermark,
-            zone,
-            delay,
-            tags_max,
-            complete,
+            wish,
             next_tag,
             next_snapshot: next_snapshot.unwrap_or(1),
             table,
@@ -239,24 +222,27 @@ impl AutoTagger {
     }
 
     async fn look_at(&mut self, snapshot: &PaimonSnapshot) -> Result<Option<String>> {
-        let millis = match self.watermark {
+        let millis = match self.wish.watermark {
             true => snapshot
                 .watermark
                 .filter(|watermark| *watermark != i64::MIN),
             false => Some(snapshot.time_millis),
         };
         let time = millis.and_then(|millis| Timestamp::from_millisecond(millis).ok());
-        let Some(time) = time.map(|time| self.zone.to_datetime(time)) else {
+        let Some(time) = time.map(|time| self.wish.zone.to_datetime(time)) else {
             return Ok(None);
         };
         if let Some(next) = self.next_tag
-            && time.checked_sub(self.delay).unwrap_or(time) < self.period.after(next)?
+            && time.checked_sub(self.wish.delay).unwrap_or(time) < self.wish.period.after(next)?
         {
             return Ok(None);
         }
-        let whole = self.period.last_whole(time)?;
-        let this = self.next_tag.filter(|_| self.complete).unwrap_or(whole);
-        let name = self.period.name(this)?;
+        let whole = self.wish.period.last_whole(time)?;
+        let this = self
+            .next_tag
+            .filter(|_| self.wish.complete)
+            .unwrap_or(whole);
+        let name = self.wish.period.name(this)?;
         let request = TagRequest {
             snapshot: Some(snapshot.id),
             ..TagRequest::default()
@@ -266,18 +252,18 @@ impl AutoTagger {
         if made {
             self.table.create_tag(&name, &request).await?;
         }
-        self.next_tag = Some(self.period.after(this)?);
+        self.next_tag = Some(self.wish.period.after(this)?);
         Ok(made.then_some(name))
     }
 
     async fn delete_surplus(&self, main: &Lineage) -> Result<()> {
-        let Some(max) = self.tags_max else {
+        let Some(max) = self.wish.tags_max else {
             return Ok(());
         };
         let tags = main.tags().await?;
         let tags: Vec<&Tag> = tags
             .iter()
-            .filter(|tag| self.period.time(&tag.name).is_some())
+            .filter(|tag| self.wish.period.time(&tag.name).is_some())
             .collect();
         for tag in tags.iter().take(tags.len().saturating_sub(max)) {
             self.table.delete_tag(&tag.name).await?;

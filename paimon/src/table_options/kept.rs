@@ -48,7 +48,16 @@ const SCANS: [&str; 12] = [
 ];
 const STREAM_SCANS: [&str; 3] = ["none", "compact-bucket-table", "file-monitor"];
 
-/// Refuses values that are of another type than the option's.
+/// Reads what other writers go by, each time that a table is taken up.
+pub(super) fn check_kept_of_writers(reader: &Reader<'_>) -> Result<()> {
+    reader.bytes("write-buffer-size")?;
+    reader.switch(&["commit.force-create-snapshot"], false)?;
+    reader.switch(&["snapshot.ignore-empty-commit"], false)?;
+    reader.count("partition.expiration-batch-size", 1)?;
+    Ok(())
+}
+
+/// Refuses values that are of another type than the option's, when a table is made or changed.
 pub(crate) fn check_kept(schema: &Schema) -> Result<()> {
     let reader = Reader(schema);
     for name in SWITCHES {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::value::Reader;
+use super::{kept::check_kept_of_writers, value::Reader};
 use crate::{error::Result, schema::Schema};
 
 /// What becomes of rows with one key: option `merge-engine`.
@@ -227,7 +227,7 @@ impl TableOptions {
     /// [`Unsupported`](crate::Error::Unsupported) with the name, the value and what is expected instead.
     pub fn of(schema: &Schema) -> Result<Self> {
         let reader = Reader(schema);
-        kept(&reader)?;
+        check_kept_of_writers(&reader)?;
         let compaction = compaction(&reader)?;
         Ok(Self {
             merge: merge(&reader)?,
@@ -267,16 +267,6 @@ impl TableOptions {
             compaction,
         })
     }
-}
-
-/// Reads options that nothing here goes by: where other programs could not read them, they could not
-/// open the table.
-fn kept(reader: &Reader<'_>) -> Result<()> {
-    reader.bytes("write-buffer-size")?;
-    reader.switch(&["commit.force-create-snapshot"], false)?;
-    reader.switch(&["snapshot.ignore-empty-commit"], false)?;
-    reader.count("partition.expiration-batch-size", 1)?;
-    Ok(())
 }
 
 fn merge(reader: &Reader<'_>) -> Result<MergeOptions> {
