@@ -195,15 +195,11 @@ async fn target(
                     misfits.join("; ")
                 )));
             }
-            let filled = match existing.latest_snapshot().await? {
-                // A job that goes on looks at them itself: it has to read the same manifests.
-                Some(_) if started => true,
-                Some(newest) => {
-                    existing.check_formats(&existing.live_files(&newest).await?)?;
-                    true
-                }
-                None => false,
-            };
+            let filled = existing.latest_snapshot().await?.is_some();
+            // A job that goes on looks at them itself: it has to read the same manifests.
+            if filled && !started {
+                existing.check_formats(&existing.newest_files().await?)?;
+            }
             if filled && !started && job.settings.startup != Startup::LatestOffset {
                 return Err(sink::filled_error(&schema.name, &sink));
             }

@@ -20,13 +20,12 @@ use crate::{
     append::AppendWriter,
     commit::{CommitOutcome, CommitRequest, LiveFile, Scope, TableCommitter},
     compact::{CompactScope, CompactSettings, Compactor},
-    data_file::FileLayout,
     data_file_meta::CommitMessage,
     error::{Error, Result},
     index_manifest::{DELETION_VECTORS_INDEX, IndexManifestEntry},
     partition,
     read::Split,
-    snapshot::{Expiries, PaimonSnapshot},
+    snapshot::PaimonSnapshot,
     table::Table,
     table_options::{ChangelogProducer, TableOptions},
     write_buffer::WriteSettings,
@@ -34,6 +33,8 @@ use crate::{
 
 use keyed::KeyedRescale;
 
+/// How the commit users of rescales begin.
+pub const COMMIT_USER_PREFIX: &str = "rescale-";
 /// How often a partition is read anew because others changed it.
 const TRIES_MAX: usize = 10;
 
@@ -209,6 +210,7 @@ fn check(table: &Table, buckets: i32) -> Result<()> {
 }
 
 /// What a partition holds in a snapshot.
+#[derive(Default)]
 struct Content {
     /// In the order of the manifest.
     files: Vec<LiveFile>,
@@ -220,20 +222,9 @@ struct Content {
 
 impl Content {
     async fn of(table: &Table, partition: &[u8]) -> Result<Self> {
-        let mut expiries = Expiries::default();
-        loop {
-            let Some(snapshot) = table.latest_snapshot().await? else {
-                return Ok(Self {
-                    files: Vec::new(),
-                    index: Vec::new(),
-                    index_manifest: None,
-                });
-            };
-            match Self::at(table, partition, &snapshot).await {
-                Ok(content) => return Ok(content),
-                Err(error) => expiries.explain(table, &snapshot, error).await?,
-            }
-        }
+        let content =
+            table.at_newest(|snapshot| async move { Self::at(table, partition, &snapshot).await });
+        Ok(content.await?.unwrap_or_default())
     }
 
     async fn at(table: &Table, partition: &[u8], snapshot: &PaimonSnapshot) -> Result<Self> {
@@ -259,7 +250,7 @@ async fn rescale(
     done: &mut Rescaled,
 ) -> Result<()> {
     let table = committer.table().clone();
-    let user = format!("rescale-{}", uuid::Uuid::new_v4());
+    let user = format!("{COMMIT_USER_PREFIX}{}", uuid::Uuid::new_v4());
     let request = |identifier, messages| CommitRequest {
         user: user.clone(),
         identifier,
@@ -308,7 +299,7 @@ async fn rescale(
             // Perhaps it took place all the same.
             Err(error) if error.is_transient() => return Err(error),
             Err(error) => {
-                discard(&table, &request.messages).await?;
+                table.discard(&request.messages).await;
                 match error {
                     error @ Error::Conflict { .. } => {
                         tracing::debug!(table = table.name(), %error, "rescaling again");
@@ -381,16 +372,6 @@ async fn append(
         while let Some(batch) = rows.try_next().await? {
             writer.write(&batch).await?;
         }
-    }
-    Ok(())
-}
-
-/// Deletes files that no commit has named.
-async fn discard(table: &Table, messages: &[CommitMessage]) -> Result<()> {
-    let layout = FileLayout::new(table)?;
-    for message in messages {
-        let folder = table.bucket_path(&message.partition, message.bucket)?;
-        layout.delete(folder.as_ref(), &message.new_files).await;
     }
     Ok(())
 }

@@ -130,6 +130,27 @@ impl Table {
         Ok(Some(snapshot))
     }
 
+    /// What `read` makes of the newest snapshot, `None` while there is none. Where that snapshot
+    /// expires while it is read, the next one is taken.
+    ///
+    /// # Errors
+    /// Those of `read`; [`Error::Table`] when snapshots expire faster than they can be read.
+    pub async fn at_newest<T, R: Future<Output = Result<T>>>(
+        &self,
+        mut read: impl FnMut(PaimonSnapshot) -> R,
+    ) -> Result<Option<T>> {
+        let mut expiries = Expiries::default();
+        loop {
+            let Some(snapshot) = self.latest_snapshot().await? else {
+                return Ok(None);
+            };
+            match read(snapshot.clone()).await {
+                Ok(value) => return Ok(Some(value)),
+                Err(error) => expiries.explain(self, &snapshot, error).await?,
+            }
+        }
+    }
+
     /// The newest snapshot; `None` while nothing is committed.
     pub async fn latest_snapshot(&self) -> Result<Option<PaimonSnapshot>> {
         self.latest_snapshot_after(None).await

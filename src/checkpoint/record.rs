@@ -61,6 +61,13 @@ pub struct TableState {
     pub splits: Vec<SplitState>,
 }
 
+impl TableState {
+    /// True while rows of the source are still to be read.
+    pub fn is_reading(&self) -> bool {
+        self.splits.iter().any(|split| !split.done)
+    }
+}
+
 /// Progress of one split, as far as included.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitState {
@@ -97,9 +104,7 @@ pub struct Marker {
 impl Record {
     /// True when every split of every table is included.
     pub fn snapshot_is_complete(&self) -> bool {
-        self.tables
-            .iter()
-            .all(|table| table.splits.iter().all(|split| split.done))
+        !self.tables.iter().any(TableState::is_reading)
     }
 
     /// Its commits are made: they are the last ones of their tables now.

@@ -165,10 +165,7 @@ async fn take_over(
 /// taken up: rows that someone else wrote meanwhile would hide them.
 fn refuse_foreign_rows(record: &Record, tables: &[(Arc<TableSchema>, OpenTable)]) -> Result<()> {
     for (schema, open) in tables {
-        let reading = table_state(record, &schema.name)?
-            .splits
-            .iter()
-            .any(|split| !split.done);
+        let reading = table_state(record, &schema.name)?.is_reading();
         let foreign = open
             .max_sequence
             .is_some_and(|highest| highest >= record.next_sequence);
@@ -196,7 +193,7 @@ async fn reopen(
         .map(|schema| async move {
             let state = table_state(record, &schema.name)?;
             let (options, catalog) = (&job.settings.sink, &job.catalog);
-            let reading = state.splits.iter().any(|split| !split.done);
+            let reading = state.is_reading();
             let rows = SnapshotRows::of(reading, &record.source.position);
             let open = sink::open_existing(catalog, options, &schema, &state.sink, rows).await?;
             let last = snapshots.get(&state.sink.to_string()).copied();

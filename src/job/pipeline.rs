@@ -391,7 +391,7 @@ impl Pipeline {
                 .and_then(|sink| TableOptions::of(sink.schema()).ok())
                 .is_some_and(|options| options.looks_up() && !options.compaction.write_only);
             if looks_up {
-                let reading = table.splits.iter().any(|split| !split.done);
+                let reading = table.is_reading();
                 let upkeep = &self.job.upkeep;
                 upkeep.empty_level_0(&self.job, &table.sink, reading).await;
             }

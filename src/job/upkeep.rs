@@ -23,7 +23,7 @@ use tokio::sync::watch;
 
 use super::Job;
 use crate::{
-    checkpoint::Record,
+    checkpoint::{Record, TableState},
     error::{JobError, Result},
 };
 
@@ -108,7 +108,7 @@ impl Upkeep {
         let mut awaited = Vec::new();
         for commit in &record.commits {
             let state = record.tables.iter().find(|it| it.sink == commit.sink);
-            let reading = state.is_some_and(|it| it.splits.iter().any(|split| !split.done));
+            let reading = state.is_some_and(TableState::is_reading);
             self.state.send_modify(|state| {
                 state.waiting.insert(commit.sink.clone(), reading);
             });

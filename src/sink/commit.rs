@@ -9,14 +9,14 @@ use std::{
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use headwater_connectors::TableName;
 use headwater_paimon::{
-    Catalog, CommitKind, CommitMessage, CommitOutcome, CommitRequest, Error as LakeError, Expect,
-    Table, TableCommitter, TagRequest,
+    Catalog, CommitKind, CommitOutcome, CommitRequest, Error as LakeError, Expect, Table,
+    TableCommitter, TagRequest,
 };
 use tokio::sync::Mutex;
 
 use super::prepared;
 use crate::{
-    checkpoint::{Record, TableCommit},
+    checkpoint::{Record, TableCommit, TableState},
     error::{JobError, Result},
     failpoint,
 };
@@ -158,14 +158,7 @@ impl Committer {
             properties: with_phase(properties(record), record, &commit.sink),
             expect,
         };
-        prepared::look(&mut committer, commit, &mut request, check).await?;
-        // Those of the record stay, whatever happens.
-        let own: Vec<CommitMessage> = request
-            .messages
-            .iter()
-            .filter(|message| !commit.messages.contains(message))
-            .cloned()
-            .collect();
+        let anew = prepared::look(&mut committer, commit, &mut request, check).await?;
         let mut outcome = committer.commit(&request).await;
         if let Err(error @ LakeError::Conflict { .. }) = &outcome
             && has_index(&request)
@@ -180,7 +173,8 @@ impl Committer {
         }
         let outcome = match outcome {
             Err(error @ LakeError::Conflict { .. }) => {
-                committer.table().discard(&own).await;
+                // Those of the record stay, whatever happens.
+                committer.table().discard(&anew).await;
                 request.messages.clone_from(&commit.messages);
                 return Err(prepared::conflict(error, &committer, &request, check).await);
             }
@@ -280,7 +274,7 @@ fn with_phase(
     sink: &TableName,
 ) -> BTreeMap<String, String> {
     let state = record.tables.iter().find(|table| table.sink == *sink);
-    if state.is_some_and(|table| table.splits.iter().any(|split| !split.done)) {
+    if state.is_some_and(TableState::is_reading) {
         properties.insert(SNAPSHOT_PHASE.to_owned(), "true".to_owned());
     }
     properties

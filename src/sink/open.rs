@@ -208,16 +208,16 @@ async fn fit(
         true => table,
         false => table.add_columns(&missing).await?,
     };
-    let (has_snapshots, max_sequence) = match table.latest_snapshot().await? {
-        Some(snapshot) => {
-            let files = table.live_files(&snapshot).await?;
-            // Now, and not when a compaction meets one.
-            table.check_formats(&files)?;
-            let highest = files.iter().map(|file| file.meta.max_sequence_number).max();
-            (true, highest)
-        }
-        None => (false, None),
-    };
+    let opened = &table;
+    let files = opened.at_newest(|snapshot| async move { opened.live_files(&snapshot).await });
+    let files = files.await?;
+    if let Some(files) = &files {
+        // Now, and not when a compaction meets one.
+        table.check_formats(files)?;
+    }
+    let sequences = files.iter().flatten();
+    let max_sequence = sequences.map(|file| file.meta.max_sequence_number).max();
+    let has_snapshots = files.is_some();
     Ok(OpenTable {
         table,
         max_sequence,

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use headwater_paimon::{
-    CommitKind, CommitMessage, CommitRequest, Error as LakeError, Table, TableCommitter,
+    CommitKind, CommitMessage, CommitRequest, Error as LakeError, Table, TableCommitter, rescale,
 };
 
 use super::{PreparedCheck, SNAPSHOT_PHASE};
@@ -18,26 +18,27 @@ use crate::{
 /// Prepared files that are older may have been deleted: by orphan cleaning, while the process
 /// slept or a round waited for the tail.
 const PREPARED_AGE: Duration = Duration::from_secs(30);
-/// How the commit users of `headwater table rescale` begin.
-const RESCALE_USER: &str = "rescale-";
-
 /// Makes sure that a request can be committed as it was prepared; else it is made anew, or refused.
+/// Gives the messages with files that were written anew.
 pub(super) async fn look(
     committer: &mut TableCommitter,
     commit: &TableCommit,
     request: &mut CommitRequest,
     check: PreparedCheck,
-) -> Result<()> {
+) -> Result<Vec<CommitMessage>> {
     if check == PreparedCheck::Recovered {
         if committer.find_commit(request).await?.is_some() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let missing = committer.table().missing_files(&request.messages).await?;
         refuse_missing(commit, request, &missing)?;
-        if let Some(fit) = fit_anew(committer, request).await? {
-            request.messages = fit;
-        }
-        return Ok(());
+        let Some(fit) = fit_anew(committer, request).await? else {
+            return Ok(Vec::new());
+        };
+        request.messages = fit;
+        let mut anew = request.messages.clone();
+        anew.retain(|message| !commit.messages.contains(message));
+        return Ok(anew);
     }
     let table = committer.table();
     let missing = table.missing_old_files(&request.messages, PREPARED_AGE);
@@ -48,7 +49,7 @@ pub(super) async fn look(
             commit.sink
         )));
     }
-    Ok(())
+    Ok(Vec::new())
 }
 
 /// The snapshot that made a commit found by its files, when its own has expired: one that has, so
@@ -111,7 +112,7 @@ async fn others_wrote(
         if snapshot.commit_kind != CommitKind::Compact
             && *user != request.user
             && !user.contains(USER_INFIX)
-            && !user.starts_with(RESCALE_USER)
+            && !user.starts_with(rescale::COMMIT_USER_PREFIX)
         {
             tracing::warn!(
                 table = table.name(),

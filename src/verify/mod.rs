@@ -287,7 +287,7 @@ impl Verifier<'_> {
             verdict.error = Some("the checkpoint has its schema but not its state".to_owned());
             return (verdict, None);
         };
-        if state.splits.iter().any(|split| !split.done) {
+        if state.is_reading() {
             verdict.verdict = Verdict::Incomplete;
             return (verdict, None);
         }

@@ -7,7 +7,7 @@ use crate::{
     error::Result,
     manifest::{FileKind, ManifestEntry},
     manifest_list::ManifestFileMeta,
-    snapshot::{Expiries, PaimonSnapshot},
+    snapshot::PaimonSnapshot,
     table::Table,
 };
 
@@ -86,16 +86,8 @@ impl Table {
     /// The files of the newest snapshot, in the order in which they were added; none while there
     /// is no snapshot.
     pub async fn newest_files(&self) -> Result<Vec<LiveFile>> {
-        let mut expiries = Expiries::default();
-        loop {
-            let Some(snapshot) = self.latest_snapshot().await? else {
-                return Ok(Vec::new());
-            };
-            match self.live_files(&snapshot).await {
-                Ok(files) => return Ok(files),
-                Err(error) => expiries.explain(self, &snapshot, error).await?,
-            }
-        }
+        let files = self.at_newest(|snapshot| async move { self.live_files(&snapshot).await });
+        Ok(files.await?.unwrap_or_default())
     }
 
     /// Greatest sequence number in the newest snapshot; `None` while the table is empty.

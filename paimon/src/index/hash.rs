@@ -245,10 +245,9 @@ impl DynamicBucketAssigner {
 
     /// The index files of the newest snapshot.
     async fn files(&self) -> Result<Vec<IndexManifestEntry>> {
-        match self.table.latest_snapshot().await? {
-            Some(snapshot) => self.table.index_files(&snapshot).await,
-            None => Ok(Vec::new()),
-        }
+        let table = &self.table;
+        let files = table.at_newest(|snapshot| async move { table.index_files(&snapshot).await });
+        Ok(files.await?.unwrap_or_default())
     }
 
     async fn read(&self, entry: &IndexManifestEntry, index: &mut PartitionIndex) -> Result<()> {

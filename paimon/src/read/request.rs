@@ -9,7 +9,7 @@ use tokio::{sync::mpsc, task::JoinSet};
 use crate::{
     data_type::DataField,
     error::{Error, Result},
-    snapshot::{Expiries, PaimonSnapshot},
+    snapshot::PaimonSnapshot,
     table::Table,
 };
 
@@ -179,16 +179,11 @@ impl TableRead {
         if let Some(snapshot) = &self.snapshot {
             return planner.plan(snapshot).await;
         }
-        let mut expiries = Expiries::default();
-        loop {
-            let Some(snapshot) = self.table.latest_snapshot().await? else {
-                return Ok(Vec::new());
-            };
-            match planner.plan(&snapshot).await {
-                Ok(splits) => return Ok(splits),
-                Err(error) => expiries.explain(&self.table, &snapshot, error).await?,
-            }
-        }
+        let planner = &planner;
+        let splits = self
+            .table
+            .at_newest(|snapshot| async move { planner.plan(&snapshot).await });
+        Ok(splits.await?.unwrap_or_default())
     }
 
     /// The rows of a split, at most as many as the limit says.

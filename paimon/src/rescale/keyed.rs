@@ -179,7 +179,7 @@ impl KeyedRescale {
                     }));
                 }
                 Err(error) => {
-                    super::discard(&self.table, &messages).await?;
+                    self.table.discard(&messages).await;
                     return Err(error);
                 }
             }

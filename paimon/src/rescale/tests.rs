@@ -227,7 +227,7 @@ async fn a_partition_that_changed_meanwhile_is_not_replaced() {
     let late = table.overwrite(&request, &scope).await.unwrap_err();
     assert!(matches!(late, Error::Conflict { .. }), "{late}");
     assert_eq!(rows(table).await.len(), 20);
-    discard(table, &request.messages).await.unwrap();
+    table.discard(&request.messages).await;
     let read = Content::of(table, &partition).await.unwrap();
     request.messages = super::write(table, &partition, &read).await.unwrap();
     scope = Scope::Unchanged {
