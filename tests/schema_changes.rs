@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Database, Headwater, JobFile, Lake, Server, eventually};
+use crate::support::{Database, Headwater, JobFile, Lake, Server, small::arrives_within};
 
 async fn started(purpose: &str) -> (Lake, Database, JobFile, Headwater) {
     let (server, lake) = (Server::shared(), Lake::new());
@@ -18,16 +18,7 @@ async fn started(purpose: &str) -> (Lake, Database, JobFile, Headwater) {
 }
 
 async fn rows(lake: &Lake, database: &Database, rows: usize, process: &mut Headwater) {
-    let table = format!("{}.t", database.name);
-    eventually("rows arrive", Duration::from_secs(60), async || {
-        assert!(
-            process.is_running(),
-            "it ended by itself:\n{}",
-            process.output()
-        );
-        lake.read(&table, None).len() == rows
-    })
-    .await;
+    arrives_within(Duration::from_secs(60), lake, database, rows, process).await;
 }
 
 /// First, in the middle, at the end, several at once, in a comment for newer servers; rows on both

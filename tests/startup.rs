@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Headwater, JobFile, Lake, Server, eventually};
+use crate::support::{Headwater, JobFile, Lake, Server, eventually, small::arrives_within};
 
 /// `snapshot` copies what is there and ends by itself.
 #[tokio::test(flavor = "multi_thread")]
@@ -68,16 +68,7 @@ async fn idle_server() {
         .run("CREATE TABLE t (id INT PRIMARY KEY);\nINSERT INTO t VALUES (1), (2)")
         .await;
     let mut process = Headwater::run(&JobFile::new(&server, &database, &lake), &lake);
-    let table = format!("{}.t", database.name);
-    eventually("rows arrive", Duration::from_secs(30), async || {
-        assert!(
-            process.is_running(),
-            "it ended by itself:\n{}",
-            process.output()
-        );
-        lake.read(&table, None).len() == 2
-    })
-    .await;
+    arrives_within(Duration::from_secs(30), &lake, &database, 2, &mut process).await;
     process.stop().await;
     lake.assert_equal(&database).await;
     server.stop();

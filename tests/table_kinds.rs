@@ -12,7 +12,7 @@ use crate::{
     exactness::{aborts_at, finish},
     support::{
         Database, Headwater, JobFile, Lake, Server, Workload, dump, env_number, eventually,
-        lake::TableSnapshot, oracle,
+        lake::TableSnapshot, oracle, small::arrives_within,
     },
 };
 
@@ -161,11 +161,10 @@ async fn a_dynamic_table_of_java_is_taken_up_with_its_index() {
     let (server, lake) = (Server::shared(), Lake::new());
     let database = server.database("taken_up").await;
     database
-        .run(
-            "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20));
-INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900) \
-SELECT i, CONCAT('v', i) FROM n",
-        )
+        .run(&format!(
+            "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20));\n{}",
+            insert(1, 900)
+        ))
         .await;
     for vectors in ["false", "true"] {
         let route = format!("t_{vectors}");
@@ -244,6 +243,14 @@ fn java_changes(lake: &Lake, name: &str) {
     lake.assert_holds(&[(name.to_owned(), expected)]);
 }
 
+/// Inserts the rows from one id up to another into `t`.
+fn insert(from: u32, upto: u32) -> String {
+    format!(
+        "INSERT INTO t WITH RECURSIVE n (i) AS (SELECT {from} UNION ALL SELECT i + 1 FROM n WHERE \
+         i < {upto}) SELECT i, CONCAT('v', i) FROM n"
+    )
+}
+
 /// Java adds keys to a table with dynamic buckets while a job writes it, some of which come from the
 /// source too: the job takes the index in, or begins again where a key is in two buckets. No key is
 /// there twice.
@@ -251,13 +258,7 @@ fn java_changes(lake: &Lake, name: &str) {
 async fn keys_that_java_adds_beside_a_job_stay_in_one_bucket() {
     let (server, lake) = (Server::shared(), Lake::new());
     let database = server.database("foreign").await;
-    let numbers = |from: u32, upto: u32| {
-        format!(
-            "WITH RECURSIVE n (i) AS (SELECT {from} UNION ALL SELECT i + 1 FROM n WHERE i < {upto}) \
-             SELECT i, CONCAT('v', i) FROM n"
-        )
-    };
-    let filled = format!("INSERT INTO t {}", numbers(1, 100));
+    let filled = insert(1, 100);
     database
         .run(&format!(
             "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20));\n{filled}"
@@ -269,11 +270,8 @@ async fn keys_that_java_adds_beside_a_job_stay_in_one_bucket() {
     let name = format!("{}.t", database.name);
     let mut process = Headwater::run(&job, &lake);
     let mut arrive = async |rows: usize| {
-        eventually("rows arrive", Duration::from_secs(60), async || {
-            assert!(process.is_running(), "{}", process.output());
-            lake.read(&name, None).len() == rows
-        })
-        .await;
+        let time = Duration::from_secs(60);
+        arrives_within(time, &lake, &database, rows, &mut process).await;
     };
     arrive(100).await;
     let warehouse = lake.warehouse();
@@ -286,9 +284,7 @@ async fn keys_that_java_adds_beside_a_job_stay_in_one_bucket() {
         .map(|id| format!(r#"{{"id":{id},"v":"java"}}"#))
         .collect();
     write(&java);
-    database
-        .run(&format!("INSERT INTO t {}", numbers(101, 150)))
-        .await;
+    database.run(&insert(101, 150)).await;
     arrive(170).await;
     // The job, which may have begun again, knows the index once more.
     database.run("INSERT INTO t VALUES (300, 'v300')").await;
@@ -300,9 +296,9 @@ async fn keys_that_java_adds_beside_a_job_stay_in_one_bucket() {
     write(&both);
     database
         .run(&format!(
-            "BEGIN; INSERT INTO t {}; INSERT INTO t {}; COMMIT",
-            numbers(151, 199),
-            numbers(200, 260)
+            "BEGIN; {}; {}; COMMIT",
+            insert(151, 199),
+            insert(200, 260)
         ))
         .await;
     arrive(281).await;
@@ -325,31 +321,21 @@ async fn keys_that_java_adds_beside_a_job_stay_in_one_bucket() {
 async fn keys_that_java_adds_before_a_prepared_commit_are_kept() {
     let (server, lake) = (Server::shared(), Lake::new());
     let database = server.database("prepared").await;
-    let fill = |from: u32, upto: u32| {
-        format!(
-            "INSERT INTO t WITH RECURSIVE n (i) AS (SELECT {from} UNION ALL SELECT i + 1 FROM n \
-             WHERE i < {upto}) SELECT i, CONCAT('v', i) FROM n"
-        )
-    };
     database
         .run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))")
         .await;
-    database.run(&fill(1, 100)).await;
+    database.run(&insert(1, 100)).await;
     let job = JobFile::new(server, &database, &lake)
         .sink("table.properties.bucket", "-1")
         .sink("table.properties.dynamic-bucket.target-row-num", "30");
     let name = format!("{}.t", database.name);
     let arrive = async |process: &mut Headwater, rows: usize| {
-        eventually("rows arrive", Duration::from_secs(60), async || {
-            assert!(process.is_running(), "{}", process.output());
-            lake.read(&name, None).len() == rows
-        })
-        .await;
+        arrives_within(Duration::from_secs(60), &lake, &database, rows, process).await;
     };
     let mut process = Headwater::run(&job, &lake);
     arrive(&mut process, 100).await;
     process.stop().await;
-    database.run(&fill(101, 150)).await;
+    database.run(&insert(101, 150)).await;
     aborts_at("after-record", &job, &lake).await;
     let java: Vec<String> = (5000..5020)
         .map(|id| format!(r#"{{"id":{id},"v":"java"}}"#))

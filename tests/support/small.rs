@@ -15,8 +15,19 @@ pub async fn small(server: &Server, purpose: &str) -> Database {
 
 /// Waits until the lake's `t` has as many rows as asked for.
 pub async fn arrives(lake: &Lake, database: &Database, rows: usize, process: &mut Headwater) {
+    arrives_within(Duration::from_secs(120), lake, database, rows, process).await;
+}
+
+/// As [`arrives`], for so long at most.
+pub async fn arrives_within(
+    time: Duration,
+    lake: &Lake,
+    database: &Database,
+    rows: usize,
+    process: &mut Headwater,
+) {
     let table = format!("{}.t", database.name);
-    eventually("rows arrive", Duration::from_secs(120), async || {
+    eventually("rows arrive", time, async || {
         assert!(
             process.is_running(),
             "it ended by itself:\n{}",
