@@ -73,6 +73,25 @@ pub enum Value<B = Vec<u8>> {
     },
 }
 
+impl Value<&[u8]> {
+    /// The same, on its own.
+    pub(crate) fn owned(self) -> Value {
+        match self {
+            Self::Null => Value::Null,
+            Self::Boolean(it) => Value::Boolean(it),
+            Self::TinyInt(it) => Value::TinyInt(it),
+            Self::SmallInt(it) => Value::SmallInt(it),
+            Self::Int(it) => Value::Int(it),
+            Self::BigInt(it) => Value::BigInt(it),
+            Self::Float(it) => Value::Float(it),
+            Self::Double(it) => Value::Double(it),
+            Self::Decimal(it) => Value::Decimal(it),
+            Self::Bytes(it) => Value::Bytes(it.to_vec()),
+            Self::Timestamp { millis, nanos } => Value::Timestamp { millis, nanos },
+        }
+    }
+}
+
 impl<B: AsRef<[u8]>> Value<B> {
     /// The order of values of one type, as in keys: NULL first, bytes unsigned; floats as Java
     /// orders them, -0 below 0 and NaN last.

@@ -22,9 +22,11 @@ use crate::{
     table_options::TableOptions,
 };
 
+mod copy;
 mod encoder;
 mod style;
 
+pub(crate) use copy::CopySource;
 use encoder::{Encoder, FileShape};
 pub(crate) use style::FileStyles;
 
@@ -254,6 +256,53 @@ impl DataFileWriter {
         self.drain().await
     }
 
+    /// Puts the row groups of another file of the bucket behind the rows written so far, whose keys
+    /// are below its own, as they are.
+    async fn copy(&mut self, source: CopySource) -> Result<()> {
+        let CopySource {
+            meta,
+            mut groups,
+            stats,
+        } = source;
+        let mut encoder = match self.encoder.take() {
+            Some(encoder) => encoder,
+            None => {
+                let first = groups.metadata().row_groups().first();
+                let first = first.ok_or_else(|| Error::Corrupt {
+                    path: meta.file_name.clone(),
+                    message: "a data file without row groups".to_owned(),
+                })?;
+                let compression = self.layout.styles.compression(self.level, self.purpose);
+                Encoder::beginning_with(self.layout.shape.clone(), compression, first)?
+            }
+        };
+        let rows: Vec<u64> = groups
+            .metadata()
+            .row_groups()
+            .iter()
+            .map(|group| group.num_rows().unsigned_abs())
+            .collect();
+        for (at, rows) in rows.into_iter().enumerate() {
+            encoder.append_row_group(rows, groups.columns(at).await?)?;
+            self.encoder = Some(encoder);
+            self.drain().await?;
+            let lost = || Error::Internal("a file lost its encoder".into());
+            encoder = self.encoder.take().ok_or_else(lost)?;
+        }
+        self.encoder = Some(encoder);
+        self.stats.merge(stats);
+        self.keys = Some(match self.keys.take() {
+            Some((min, _)) => (min, meta.max_key),
+            None => (meta.min_key, meta.max_key),
+        });
+        let (min, max) = (meta.min_sequence_number, meta.max_sequence_number);
+        let sequences = self.sequences.unwrap_or((min, max));
+        self.sequences = Some((sequences.0.min(min), sequences.1.max(max)));
+        self.deletes += meta.delete_row_count.unwrap_or(0);
+        self.rows += meta.row_count;
+        Ok(())
+    }
+
     /// Takes in what the metadata says about the rows.
     fn observe(&mut self, batch: &KeyValueBatch) -> Result<()> {
         let fields = &self.layout.table.fields;
@@ -475,19 +524,34 @@ impl RollingWriter {
         Ok(())
     }
 
+    /// Puts the rows of another file of the bucket behind those written so far, without decoding
+    /// them. Within a file keys ascend here, too.
+    pub(crate) async fn copy(&mut self, source: CopySource) -> Result<()> {
+        let mut file = self.open_file()?;
+        let copied = file.copy(source).await;
+        self.keep_open(file, copied).await
+    }
+
     async fn write_rows(&mut self, batch: &KeyValueBatch) -> Result<()> {
-        let mut file = match self.open.take() {
-            Some(file) => file,
-            None => {
-                let (run, number) = (self.run.to_string(), self.files_begun);
-                self.files_begun += 1;
-                let name = self.layout.styles.name(self.purpose, &run, number);
-                let mut file = DataFileWriter::new(&self.layout, &self.folder, name, self.level)?;
-                file.purpose = self.purpose;
-                file
-            }
-        };
+        let mut file = self.open_file()?;
         let written = file.write(batch).await;
+        self.keep_open(file, written).await
+    }
+
+    fn open_file(&mut self) -> Result<DataFileWriter> {
+        if let Some(file) = self.open.take() {
+            return Ok(file);
+        }
+        let (run, number) = (self.run.to_string(), self.files_begun);
+        self.files_begun += 1;
+        let name = self.layout.styles.name(self.purpose, &run, number);
+        let mut file = DataFileWriter::new(&self.layout, &self.folder, name, self.level)?;
+        file.purpose = self.purpose;
+        Ok(file)
+    }
+
+    /// For the next rows, unless it is full.
+    async fn keep_open(&mut self, file: DataFileWriter, written: Result<()>) -> Result<()> {
         let full = file.file_bytes() >= self.target_file_bytes;
         self.open = Some(file);
         written?;

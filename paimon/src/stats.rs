@@ -16,7 +16,7 @@ use arrow_buffer::NullBuffer;
 
 use crate::{
     binary_row::{self, Column, Value, order_f32, order_f64, timestamp},
-    data_file_meta::SimpleStats,
+    data_file_meta::{DataFileMeta, SimpleStats},
     data_type::{DataField, DataType},
     error::{Error, Result},
     schema::Schema,
@@ -113,13 +113,63 @@ pub(crate) struct FileStats {
 
 impl FileStats {
     pub(crate) fn new(columns: usize) -> Self {
-        let nothing = ColumnStats {
-            min: Value::Null,
-            max: Value::Null,
-            nulls: 0,
-        };
         Self {
-            columns: vec![nothing; columns],
+            columns: vec![ColumnStats::nothing(); columns],
+        }
+    }
+
+    /// What the metadata of a file says, where that is all that statistics by `plan` need of its
+    /// rows. `keys` are the places of the key columns among `fields`, the columns of the file.
+    pub(crate) fn of_file(
+        fields: &[DataField],
+        keys: &[usize],
+        file: &DataFileMeta,
+        plan: &StatsPlan,
+    ) -> Option<Self> {
+        let key_fields = keys.iter().map(|at| fields.get(*at));
+        let key_fields: Vec<&DataField> = key_fields.collect::<Option<_>>()?;
+        let of_keys = read(&key_fields, &file.key_stats)?;
+        let covered: Vec<&DataField> = match &file.value_stats_cols {
+            None => fields.iter().collect(),
+            Some(names) => {
+                let named = |name: &String| fields.iter().find(|field| field.name == *name);
+                names.iter().map(named).collect::<Option<_>>()?
+            }
+        };
+        let of_values = read(&covered, &file.value_stats)?;
+        let of = |(at, (field, mode)): (usize, (&DataField, &StatsMode))| {
+            if let Some(key) = keys.iter().position(|key| *key == at) {
+                // Those of keys are whole.
+                let stats = of_keys.get(key)?.clone();
+                return (!has_bounds(&field.data_type) || stats.min != Value::Null)
+                    .then_some(stats);
+            }
+            if *mode == StatsMode::None || !is_known(&field.data_type) {
+                return Some(ColumnStats::nothing());
+            }
+            let place = covered.iter().position(|column| column.id == field.id)?;
+            let stats = of_values.get(place)?.clone();
+            let has_values = stats.nulls < file.row_count;
+            let is_exact = match mode {
+                StatsMode::Truncate(_) => true,
+                // A bound may have been cut.
+                StatsMode::Full => !matches!(stats.min, Value::Bytes(_)),
+                StatsMode::None | StatsMode::Counts => return Some(stats),
+            };
+            let is_whole = !has_bounds(&field.data_type) || stats.min != Value::Null;
+            (is_exact && (is_whole || !has_values)).then_some(stats)
+        };
+        let columns = fields.iter().zip(&plan.modes).enumerate().map(of);
+        Some(Self {
+            columns: columns.collect::<Option<_>>()?,
+        })
+    }
+
+    /// Takes in those of other rows.
+    pub(crate) fn merge(&mut self, other: Self) {
+        for (stats, other) in self.columns.iter_mut().zip(other.columns) {
+            stats.nulls += other.nulls;
+            stats.widen(other.min, other.max);
         }
     }
 
@@ -130,12 +180,7 @@ impl FileStats {
             let Some((min, max)) = extremes_of(column) else {
                 continue;
             };
-            if stats.min == Value::Null || min.compare(&stats.min).is_lt() {
-                stats.min = min;
-            }
-            if stats.max == Value::Null || max.compare(&stats.max).is_gt() {
-                stats.max = max;
-            }
+            stats.widen(min, max);
         }
     }
 
@@ -183,6 +228,24 @@ impl FileStats {
 }
 
 impl ColumnStats {
+    fn nothing() -> Self {
+        Self {
+            min: Value::Null,
+            max: Value::Null,
+            nulls: 0,
+        }
+    }
+
+    /// Takes in bounds of other values; of none, when they are NULL.
+    fn widen(&mut self, min: Value, max: Value) {
+        if min != Value::Null && (self.min == Value::Null || min.compare(&self.min).is_lt()) {
+            self.min = min;
+        }
+        if max != Value::Null && (self.max == Value::Null || max.compare(&self.max).is_gt()) {
+            self.max = max;
+        }
+    }
+
     fn shown(&self, mode: StatsMode) -> Option<Self> {
         match mode {
             StatsMode::None => None,
@@ -221,6 +284,33 @@ impl ColumnStats {
 /// Nested columns have no statistics at all.
 fn is_known(data_type: &DataType) -> bool {
     !data_type.is_nested()
+}
+
+/// Whether minimum and maximum of a column are known where it has values.
+fn has_bounds(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Binary(_) | DataType::VarBinary(_) | DataType::Bytes => false,
+        DataType::Timestamp(digits) | DataType::TimestampLtz(digits) => *digits <= 6,
+        other => is_known(other),
+    }
+}
+
+/// The statistics of these columns; `None` where they cannot be read or a null count is missing.
+fn read(fields: &[&DataField], stats: &SimpleStats) -> Option<Vec<ColumnStats>> {
+    let types: Vec<DataType> = fields.iter().map(|it| it.data_type.clone()).collect();
+    let min = binary_row::decode(&stats.min_values, &types).ok()?;
+    let max = binary_row::decode(&stats.max_values, &types).ok()?;
+    let columns = min.into_iter().zip(max).zip(&stats.null_counts);
+    let columns = columns.map(|((min, max), nulls)| {
+        Some(ColumnStats {
+            min: min.owned(),
+            max: max.owned(),
+            nulls: (*nulls)?,
+        })
+    });
+    columns
+        .collect::<Option<Vec<_>>>()
+        .filter(|read| read.len() == fields.len())
 }
 
 fn cut_down(text: &str, characters: usize) -> &str {

@@ -13,7 +13,7 @@ use arrow_array::cast::AsArray;
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
 
 use crate::{
-    data_file::{FileLayout, FilePurpose, KeyValueBatch, RollingWriter},
+    data_file::{CopySource, FileLayout, FilePurpose, KeyValueBatch, RollingWriter},
     data_file_meta::{CompactIncrement, DataFileMeta},
     data_type::{DataField, DataType},
     error::{Error, Result},
@@ -360,6 +360,10 @@ impl Work<'_> {
             Style::Lookup(_) => false,
         };
         for section in self.with_upper(sections)? {
+            if is_plain && let Some(source) = self.copy_source(&section).await? {
+                files.copy(source).await?;
+                continue;
+            }
             let (section, opener) = self.narrowed(section, &opener).await?;
             if is_plain {
                 let function = function.clone();
@@ -403,6 +407,30 @@ impl Work<'_> {
             }
         }
         Ok(deleted)
+    }
+
+    /// The only file of a section, where its rows need not be looked at: inserts that overlap
+    /// nothing, none of which goes.
+    async fn copy_source(&self, section: &Section) -> Result<Option<CopySource>> {
+        let (rewriter, unit) = (self.rewriter, self.unit);
+        let Some(OrderedFile { meta, .. }) = single(section) else {
+            return Ok(None);
+        };
+        let is_copied = meta.delete_row_count == Some(0)
+            && rewriter.function.takes_the_last()
+            && rewriter.expiry.is_none()
+            && !rewriter.force_rewrite
+            && !unit.file_by_file
+            && !self.vectors.before().contains_key(&meta.file_name);
+        if !is_copied {
+            return Ok(None);
+        }
+        let place = self.place;
+        let path = rewriter
+            .table
+            .file_path(&place.partition, place.bucket, meta)?;
+        let level = unit.output_level;
+        rewriter.layout.copy_source(path, meta, level).await
     }
 
     /// Sections together with the files above that have rows of their keys, where older rows are
@@ -522,3 +550,6 @@ fn single(section: &Section) -> Option<&OrderedFile> {
 fn alone(order: usize, meta: DataFileMeta) -> Section {
     vec![SortedRun::from([OrderedFile { order, meta }])]
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! Opens one data file and hands on batches of the wanted columns.
 
 mod avro;
-mod guard;
+pub(super) mod guard;
 
 use std::{
     borrow::Cow,
@@ -557,7 +557,7 @@ pub(super) fn check_format(table: &Table, file: &DataFileMeta) -> Result<Format>
 }
 
 /// What the store said, if it was the store; else the file is damaged.
-fn read_error(path: &str, error: ParquetError) -> Error {
+pub(super) fn read_error(path: &str, error: ParquetError) -> Error {
     match error {
         ParquetError::External(source) => match source.downcast::<object_store::Error>() {
             Ok(source) => Error::store("cannot read", path, *source),

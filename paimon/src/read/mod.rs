@@ -31,6 +31,7 @@ mod plan;
 mod predicate;
 mod prune;
 mod request;
+pub(crate) mod row_groups;
 mod run;
 mod section;
 mod seek;

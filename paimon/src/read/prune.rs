@@ -126,7 +126,7 @@ pub(super) fn of_partition(fields: &[DataField], partition: &[u8]) -> Bounds {
     let types: Vec<DataType> = fields.iter().map(|it| it.data_type.clone()).collect();
     let values = decode(partition, &types).unwrap_or_default();
     let bounds = fields.iter().zip(values).map(|(field, value)| {
-        let value = owned(value);
+        let value = value.owned();
         let is_null = value == Value::Null;
         let column = ColumnBounds {
             range: (!is_null).then(|| (value.clone(), value)),
@@ -190,7 +190,7 @@ fn of_stats(fields: &[&DataField], stats: &SimpleStats, rows: i64) -> Bounds {
     };
     let mut bounds = Bounds::new();
     for (at, ((field, min), max)) in fields.iter().zip(min).zip(max).enumerate() {
-        let (min, max) = (owned(min), owned(max));
+        let (min, max) = (min.owned(), max.owned());
         let known = min != Value::Null && max != Value::Null;
         let column = ColumnBounds {
             range: known.then_some((min, max)),
@@ -200,23 +200,6 @@ fn of_stats(fields: &[&DataField], stats: &SimpleStats, rows: i64) -> Bounds {
         bounds.insert(field.id, column);
     }
     bounds
-}
-
-/// The same, on its own.
-pub(super) fn owned(value: Value<&[u8]>) -> Value {
-    match value {
-        Value::Null => Value::Null,
-        Value::Boolean(it) => Value::Boolean(it),
-        Value::TinyInt(it) => Value::TinyInt(it),
-        Value::SmallInt(it) => Value::SmallInt(it),
-        Value::Int(it) => Value::Int(it),
-        Value::BigInt(it) => Value::BigInt(it),
-        Value::Float(it) => Value::Float(it),
-        Value::Double(it) => Value::Double(it),
-        Value::Decimal(it) => Value::Decimal(it),
-        Value::Bytes(it) => Value::Bytes(it.to_vec()),
-        Value::Timestamp { millis, nanos } => Value::Timestamp { millis, nanos },
-    }
 }
 
 /// What Parquet's statistics of a row group say of these fields, which have the same types in the

@@ -18,7 +18,6 @@ use super::{
     bucket::BATCH_ROWS,
     file::{FileOpener, POSITION, Wanted},
     predicate::Predicate,
-    prune::owned,
 };
 
 /// Rows that are read of files, by the files' names; of others all are.
@@ -191,7 +190,7 @@ fn within(opener: &FileOpener, keys: &[DataField], files: &[DataFileMeta]) -> Fi
     let types: Vec<DataType> = keys.iter().map(|key| key.data_type.clone()).collect();
     let first = |key: &[u8]| -> Option<Value> {
         let values = decode(key, &types).ok()?;
-        values.into_iter().next().map(owned)
+        values.into_iter().next().map(Value::owned)
     };
     let by = |a: &Value, b: &Value| a.compare(b);
     let least: Option<Vec<_>> = files.iter().map(|file| first(&file.min_key)).collect();

@@ -151,7 +151,7 @@ impl Checker<'_> {
             ("greatest", &file.meta.max_key, max),
         ] {
             let recorded = RowView::new(row, 1).and_then(|row| row.value(0, &key.data_type));
-            let fits = recorded.is_ok_and(|value| owned(&value).compare(bound).is_eq());
+            let fits = recorded.is_ok_and(|value| value.owned().compare(bound).is_eq());
             if !fits {
                 let message = format!("its {what} key is {bound:?}, another is recorded");
                 self.problem(ProblemKind::Keys, path, message);
@@ -205,7 +205,7 @@ impl Checker<'_> {
                     match row.value(at, &field.data_type) {
                         Ok(Value::Null) => {}
                         Ok(bound) if *real != Value::Null => {
-                            if owned(&bound).compare(real) == outside {
+                            if bound.owned().compare(real) == outside {
                                 wrong.push(format!("a value {real:?}"));
                             }
                         }
@@ -222,25 +222,6 @@ impl Checker<'_> {
                 self.problem(ProblemKind::Statistics, path, message);
             }
         }
-    }
-}
-
-fn owned(value: &Value<&[u8]>) -> Value {
-    match value {
-        Value::Null => Value::Null,
-        Value::Boolean(value) => Value::Boolean(*value),
-        Value::TinyInt(value) => Value::TinyInt(*value),
-        Value::SmallInt(value) => Value::SmallInt(*value),
-        Value::Int(value) => Value::Int(*value),
-        Value::BigInt(value) => Value::BigInt(*value),
-        Value::Float(value) => Value::Float(*value),
-        Value::Double(value) => Value::Double(*value),
-        Value::Decimal(value) => Value::Decimal(*value),
-        Value::Bytes(bytes) => Value::Bytes(bytes.to_vec()),
-        Value::Timestamp { millis, nanos } => Value::Timestamp {
-            millis: *millis,
-            nanos: *nanos,
-        },
     }
 }
 

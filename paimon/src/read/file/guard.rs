@@ -8,7 +8,10 @@ use crate::error::{Error, Result};
 
 /// What a step of a decoder gives, or that the file is damaged. After a panic the decoder is not
 /// used again.
-pub(super) async fn step<T>(path: &str, step: impl Future<Output = Result<T>>) -> Result<T> {
+pub(in crate::read) async fn step<T>(
+    path: &str,
+    step: impl Future<Output = Result<T>>,
+) -> Result<T> {
     let done = AssertUnwindSafe(step).catch_unwind().await;
     done.unwrap_or_else(|panic| Err(damaged(path, panic.as_ref())))
 }
