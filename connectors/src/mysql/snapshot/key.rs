@@ -81,11 +81,6 @@ impl Key {
         })
     }
 
-    /// Number of key columns.
-    pub fn len(&self) -> usize {
-        self.columns.len()
-    }
-
     /// Whether the first key column holds whole numbers.
     pub fn starts_with_integer(&self) -> bool {
         self.columns

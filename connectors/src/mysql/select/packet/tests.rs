@@ -175,7 +175,7 @@ fn row(rng: &mut StdRng) -> Vec<u8> {
 fn by_the_library(packet: &[u8], columns: &[Column]) -> Row {
     let columns = std::sync::Arc::from(columns);
     ParseBuf(packet)
-        .parse::<RowDeserializer<ServerSide, mysql_common::value::BinValue>>(columns)
+        .parse::<RowDeserializer<ServerSide, mysql_common::proto::Binary>>(columns)
         .unwrap()
         .into()
 }
