@@ -285,6 +285,7 @@ mod tests {
         }
         let last = frames.take().unwrap().unwrap();
         assert_eq!(frames.get(last), [1]);
+        assert!(frames.take().unwrap().is_none());
         frames.room();
         assert_eq!(frames.bytes.len(), BUFFER_BYTES);
         // A length alone takes no more than a part.
