@@ -28,9 +28,14 @@ pub(super) struct Identity {
     pub fold_names: bool,
 }
 
+/// Time after which the system asks whether a silent server is still there.
+pub(super) const KEEPALIVE: Duration = Duration::from_secs(15);
+/// Longest packet: the most that a server can be told to send.
+pub(super) const PACKET_BYTES_MAX: usize = 1 << 30;
+
 /// What every statement of ours relies on. Same values for snapshot and tail: a row reads the
 /// same whatever the server's own settings are.
-const SETTINGS: [&str; 7] = [
+pub(super) const SETTINGS: [&str; 7] = [
     "SET NAMES utf8mb4",
     "SET SESSION time_zone = '+00:00'",
     "SET SESSION sql_mode = ''",
@@ -56,8 +61,8 @@ fn opts(options: &MysqlOptions) -> Opts {
         .user(Some(options.username.clone()))
         .pass(Some(options.password.reveal()))
         .prefer_socket(false)
-        .tcp_keepalive(Some(Duration::from_secs(15)))
-        .max_allowed_packet(Some(1 << 30))
+        .tcp_keepalive(Some(KEEPALIVE))
+        .max_allowed_packet(Some(PACKET_BYTES_MAX))
         .wait_timeout(Some(86_400))
         .stmt_cache_size(32)
         .ssl_opts(tls)
@@ -67,9 +72,17 @@ fn opts(options: &MysqlOptions) -> Opts {
 
 /// Opens a connection; tries again where that can help.
 pub(super) async fn connect(options: &MysqlOptions) -> Result<Conn> {
+    retrying(options, || Conn::new(opts(options))).await
+}
+
+/// Opens a connection by `open`; tries again where that can help.
+pub(super) async fn retrying<C, F>(options: &MysqlOptions, open: impl Fn() -> F) -> Result<C>
+where
+    F: Future<Output = Result<C, mysql_async::Error>>,
+{
     let mut tries = 0;
     loop {
-        match connect_once(options).await {
+        match once(options, open()).await {
             Err(error) if error.is_transient() && tries < options.connect_max_retries => {
                 tries += 1;
                 tracing::warn!(%error, tries, "cannot connect to MySQL, trying again");
@@ -80,9 +93,12 @@ pub(super) async fn connect(options: &MysqlOptions) -> Result<Conn> {
     }
 }
 
-async fn connect_once(options: &MysqlOptions) -> Result<Conn> {
+async fn once<C>(
+    options: &MysqlOptions,
+    opened: impl Future<Output = Result<C, mysql_async::Error>>,
+) -> Result<C> {
     let place = format!("{}@{}:{}", options.username, options.host, options.port);
-    match tokio::time::timeout(options.connect_timeout, Conn::new(opts(options))).await {
+    match tokio::time::timeout(options.connect_timeout, opened).await {
         Ok(Ok(conn)) => Ok(conn),
         Ok(Err(e)) => Err(failed(&format!("cannot connect to MySQL as {place}"), e)),
         Err(_) => Err(Error::transient(format!(
@@ -99,34 +115,43 @@ pub(super) async fn connect_known(options: &MysqlOptions) -> Result<(Conn, Ident
     Ok((conn, identity))
 }
 
+/// Asks who answers: the values of an [`IdentityRow`].
+pub(super) const IDENTITY: &str = "SELECT @@server_uuid, @@server_id, @@version, \
+                                   @@lower_case_table_names, @@global.gtid_mode";
+/// What [`IDENTITY`] gives.
+pub(super) type IdentityRow = (String, u32, String, u32, String);
+
 /// Asks who answers.
 pub(super) async fn identity(conn: &mut Conn) -> Result<Identity> {
-    let sql = "SELECT @@server_uuid, @@server_id, @@version, @@lower_case_table_names, \
-               @@global.gtid_mode";
-    let row = match query_first::<(String, u32, String, u32, String)>(conn, sql).await {
+    match query_first::<IdentityRow>(conn, IDENTITY).await {
         Err(error) if !error.is_transient() => {
             let version: Option<String> = query_first(conn, "SELECT VERSION()").await?;
-            let version = version.unwrap_or_default();
-            if version.to_ascii_lowercase().contains("mariadb") {
-                return Err(Error::definite(
-                    "this server is MariaDB, which is not supported yet",
-                ));
-            }
-            return Err(error);
+            Err(not_mysql(&version.unwrap_or_default()).unwrap_or(error))
         }
-        row => row?,
-    };
-    let (uuid, server_id, version, fold, mode) =
-        row.ok_or_else(|| Error::transient("MySQL does not say who it is"))?;
-    let numbers = conn.server_version();
-    Ok(Identity {
-        uuid,
-        server_id,
-        version,
-        numbers,
-        gtid: mode == "ON",
-        fold_names: fold != 0,
-    })
+        row => Identity::new(row?, conn.server_version()),
+    }
+}
+
+/// Why a server that does not say who it is cannot be read, if its version tells.
+pub(super) fn not_mysql(version: &str) -> Option<Error> {
+    let is_mariadb = version.to_ascii_lowercase().contains("mariadb");
+    is_mariadb.then(|| Error::definite("this server is MariaDB, which is not supported yet"))
+}
+
+impl Identity {
+    /// Who gave this row.
+    pub(super) fn new(row: Option<IdentityRow>, numbers: Version) -> Result<Self> {
+        let (uuid, server_id, version, fold, mode) =
+            row.ok_or_else(|| Error::transient("MySQL does not say who it is"))?;
+        Ok(Self {
+            uuid,
+            server_id,
+            version,
+            numbers,
+            gtid: mode == "ON",
+            fold_names: fold != 0,
+        })
+    }
 }
 
 /// The first row of a statement.

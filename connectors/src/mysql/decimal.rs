@@ -133,8 +133,43 @@ fn split(text: &[u8]) -> Handled<(bool, &[u8], &[u8])> {
     Ok((negative, integer, fraction))
 }
 
+/// Characters of a number that fits 64 bits whatever its digits are.
+const SHORT: usize = 19;
+
+/// The number of a short text without its point; nothing where it is not short, or not well.
+#[inline]
+fn parse_short(digits: &[u8], scale: usize) -> Option<u64> {
+    if digits.len() > SHORT {
+        return None;
+    }
+    let (integer, fraction) = match scale {
+        0 => (digits, &[][..]),
+        _ => {
+            let (integer, fraction) =
+                digits.split_at_checked(digits.len().checked_sub(scale + 1)?)?;
+            (integer, fraction.strip_prefix(b".")?)
+        }
+    };
+    let mut value = 0_u64;
+    for digit in integer.iter().chain(fraction) {
+        let digit = digit.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        value = value * 10 + u64::from(digit);
+    }
+    (!digits.is_empty()).then_some(value)
+}
+
 /// The number of a text without its point; the text must have `scale` fractional digits.
 pub(crate) fn parse_unscaled(text: &[u8], scale: u8) -> Handled<i128> {
+    let (sign, digits) = match text.split_first() {
+        Some((b'-', digits)) => (-1, digits),
+        _ => (1, text),
+    };
+    if let Some(value) = parse_short(digits, usize::from(scale)) {
+        return Ok(sign * i128::from(value));
+    }
     let (negative, integer, fraction) = split(text)?;
     if fraction.len() != usize::from(scale) {
         return Err(fault("a DECIMAL of another scale"));
@@ -186,6 +221,27 @@ mod tests {
         assert_eq!(parse_unscaled(b"00012.50", 2), Ok(1250));
         assert!(parse_unscaled(b"1.5", 2).is_err());
         assert!(parse_unscaled(b"1e5", 0).is_err());
+        for (text, scale, value) in [
+            ("0.05", 2, 5),
+            (".05", 2, 5),
+            ("9999999999999999999", 0, 9_999_999_999_999_999_999),
+            ("-99999999999999999.9", 1, -999_999_999_999_999_999),
+            ("12345678901234567890.12", 2, 1_234_567_890_123_456_789_012),
+            ("-0.00", 2, 0),
+        ] {
+            assert_eq!(parse_unscaled(text.as_bytes(), scale), Ok(value), "{text}");
+        }
+        for (text, scale) in [
+            ("", 0),
+            ("-", 0),
+            (".", 0),
+            ("1", 1),
+            ("1.", 1),
+            ("1-2", 0),
+            ("1.2.3", 1),
+        ] {
+            assert!(parse_unscaled(text.as_bytes(), scale).is_err(), "{text}");
+        }
         let mut text = Vec::new();
         write_text(b"00012.50", &mut text).unwrap();
         assert_eq!(text, b"12.50");

@@ -30,6 +30,7 @@ mod tail;
 mod temporal;
 pub mod types;
 mod versions;
+mod wire;
 pub mod zero_dates;
 
 pub use self::{

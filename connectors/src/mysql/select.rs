@@ -1,13 +1,16 @@
-//! Rows of a SELECT → Arrow, with the same values as [`super::rows`] gives.
+//! Rows of a SELECT → Arrow, with the same values as [`super::rows`] gives. Rows come as packets
+//! ([`packet`]) or taken apart by `mysql_async`.
 //!
 //! The session must have `time_zone='+00:00'`, `sql_mode=''` and `NAMES utf8mb4`, and the
 //! statement must be a prepared one (binary protocol).
+
+pub(super) mod packet;
 
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::Schema;
-use mysql_async::{Row, Value};
+use mysql_async::Row;
 
 use super::{
     buffer::{ColumnBuffer, Fault, Handled, fault},
@@ -15,6 +18,7 @@ use super::{
     codec::{self, Codec},
     table::MysqlTable,
     temporal::{Moment, Span},
+    wire::Cell,
     zero_dates::ZeroDates,
 };
 use crate::{
@@ -196,19 +200,24 @@ impl SelectBuilder {
         let columns = self.inner.codecs.iter().zip(&mut self.buffers);
         for (at, (codec, buffer)) in columns.enumerate() {
             let pushed = match row.as_ref(at) {
-                Some(value) => push(codec, value, buffer),
+                Some(value) => push(codec, value.into(), buffer),
                 None => Err(fault("a value is missing")),
             };
             if let Err(wrong) = pushed {
-                let rows = self.rows;
-                self.buffers
-                    .iter_mut()
-                    .for_each(|buffer| buffer.truncate(rows));
+                self.cut_back();
                 return Err(located(&self.inner.table, at, *wrong));
             }
         }
         self.rows += 1;
         Ok(())
+    }
+
+    /// Leaves only whole rows.
+    fn cut_back(&mut self) {
+        let rows = self.rows;
+        self.buffers
+            .iter_mut()
+            .for_each(|buffer| buffer.truncate(rows));
     }
 
     /// Rows since the last [`Self::take`].
@@ -244,73 +253,73 @@ impl SelectBuilder {
     }
 }
 
-fn push(codec: &Codec, value: &Value, buffer: &mut ColumnBuffer) -> Handled {
+/// Appends one value.
+#[inline]
+fn push(codec: &Codec, value: Cell<'_>, buffer: &mut ColumnBuffer) -> Handled {
     match (codec, value) {
-        (_, Value::NULL) => buffer.push_null(),
-        (Codec::Int { .. } | Codec::Year, Value::Int(value)) => buffer.push_int(*value),
-        (Codec::Int { .. } | Codec::Year, Value::UInt(value)) => buffer.push_uint(*value),
-        (Codec::Float, Value::Float(value)) => buffer.push_float(*value),
-        (Codec::Double, Value::Double(value)) => buffer.push_double(*value),
-        (Codec::Decimal { scale, text, .. }, Value::Bytes(value)) => {
+        (_, Cell::Null) => buffer.push_null(),
+        (Codec::Int { .. } | Codec::Year, Cell::Int(value)) => buffer.push_int(value),
+        (Codec::Int { .. } | Codec::Year, Cell::UInt(value)) => buffer.push_uint(value),
+        (Codec::Float, Cell::Float(value)) => buffer.push_float(value),
+        (Codec::Double, Cell::Double(value)) => buffer.push_double(value),
+        (Codec::Decimal { scale, text, .. }, Cell::Bytes(value)) => {
             codec::push_decimal_text(*scale, *text, value, buffer)
         }
-        (Codec::Bit { boolean }, Value::Bytes(value)) => codec::push_bits(*boolean, value, buffer),
-        (Codec::Text(charset), Value::Bytes(value)) => codec::push_text(charset, value, buffer),
-        (Codec::Bytes { width }, Value::Bytes(value)) => codec::push_padded(*width, value, buffer),
-        (Codec::Date, Value::Date(year, month, day, ..)) => {
-            buffer.push_date(u32::from(*year), u32::from(*month), u32::from(*day))
+        (Codec::Bit { boolean }, Cell::Bytes(value)) => codec::push_bits(*boolean, value, buffer),
+        (Codec::Text(charset), Cell::Bytes(value)) => codec::push_text(charset, value, buffer),
+        (Codec::Bytes { width }, Cell::Bytes(value)) => codec::push_padded(*width, value, buffer),
+        (Codec::Date, Cell::Date(year, month, day, ..)) => {
+            buffer.push_date(u32::from(year), u32::from(month), u32::from(day))
         }
         (
             Codec::DateTime { .. } | Codec::Timestamp { .. },
-            Value::Date(year, month, day, hour, minute, second, micros),
+            Cell::Date(year, month, day, hour, minute, second, micros),
         ) => {
             let moment = Moment {
-                year: u32::from(*year),
-                month: u32::from(*month),
-                day: u32::from(*day),
-                hour: u32::from(*hour),
-                minute: u32::from(*minute),
-                second: u32::from(*second),
-                micros: *micros,
+                year: u32::from(year),
+                month: u32::from(month),
+                day: u32::from(day),
+                hour: u32::from(hour),
+                minute: u32::from(minute),
+                second: u32::from(second),
+                micros,
             };
             codec::push_moment(&moment, buffer)
         }
         (
             Codec::Time { digits, text },
-            Value::Time(negative, days, hours, minutes, seconds, micros),
+            Cell::Time(negative, days, hours, minutes, seconds, micros),
         ) => {
             let span = Span {
-                negative: *negative,
-                hours: days.saturating_mul(24).saturating_add(u32::from(*hours)),
-                minutes: u32::from(*minutes),
-                seconds: u32::from(*seconds),
-                micros: *micros,
+                negative,
+                hours: days.saturating_mul(24).saturating_add(u32::from(hours)),
+                minutes: u32::from(minutes),
+                seconds: u32::from(seconds),
+                micros,
             };
             codec::push_span(&span, *digits, *text, buffer)
         }
-        (Codec::Enum(labels), Value::Bytes(label))
+        (Codec::Enum(labels), Cell::Bytes(label))
             if label.is_empty() && buffer.is_key() && labels.iter().any(|l| l.is_empty()) =>
         {
             // Which of the two it is cannot be told from the text.
             Err(codec::two_empty_labels())
         }
-        (Codec::Enum(_), Value::Bytes(label)) => codec::push_text(&Charset::Utf8, label, buffer),
+        (Codec::Enum(_), Cell::Bytes(label)) => codec::push_text(&Charset::Utf8, label, buffer),
         (Codec::Enum(labels), value) => codec::push_label(labels, number(value)?, buffer),
         (Codec::Set(labels), value) => buffer.push_labels(labels, number(value)?),
         // The server prints JSON itself.
-        (Codec::Json, Value::Bytes(value)) => buffer.push_bytes(value),
-        (Codec::Geometry, Value::Bytes(value)) => codec::push_geometry(value, buffer),
-        (Codec::Vector, Value::Bytes(value)) => buffer.push_floats(value),
+        (Codec::Json, Cell::Bytes(value)) => buffer.push_bytes(value),
+        (Codec::Geometry, Cell::Bytes(value)) => codec::push_geometry(value, buffer),
+        (Codec::Vector, Cell::Bytes(value)) => buffer.push_floats(value),
         _ => Err(fault("the server sent a value of another type")),
     }
 }
 
-fn number(value: &Value) -> Handled<u64> {
+fn number(value: Cell<'_>) -> Handled<u64> {
     match value {
-        Value::UInt(value) => Ok(*value),
-        Value::Int(value) => {
-            u64::try_from(*value).map_err(|_| fault("a label's number is negative"))
-        }
+        Cell::UInt(value) => Ok(value),
+        Cell::Int(value) => u64::try_from(value).map_err(|_| fault("a label's number is negative")),
         _ => Err(fault("the server sent a value of another type")),
     }
 }

@@ -28,6 +28,7 @@ use super::{
     state::MysqlState,
     table::MysqlTable,
     tail::{Tail, scan},
+    wire,
 };
 use crate::{
     change::{TailItem, TailProgress},
@@ -334,7 +335,7 @@ impl Source for MysqlSource {
             .acquire_owned()
             .await
             .map_err(|e| Error::transient("no connection for chunk reads").cause(e))?;
-        let (conn, identity) = connect_known(&self.options).await?;
+        let (conn, identity) = wire::connect_known(&self.options).await?;
         self.same_server(&identity)?;
         Ok(Box::new(MysqlChunkReader {
             conn,

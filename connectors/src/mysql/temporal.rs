@@ -19,17 +19,17 @@ pub(crate) fn days(year: u32, month: u32, day: u32) -> Option<i32> {
     if day == 0 || day > last || year > 9999 {
         return None;
     }
-    // Years that start in March, in eras of 400 years: Howard Hinnant, "chrono-Compatible
-    // Low-Level Date Algorithms", days_from_civil.
-    let year = i64::from(year) - i64::from(month <= 2);
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let month = i64::from(month);
-    let day_of_year =
-        (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + i64::from(day) - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    i32::try_from(era * 146_097 + day_of_era - 719_468).ok()
+    // Leap years before this one: of each four, but of a hundred only one in four.
+    let leaps = year.div_ceil(4) - year.div_ceil(100) + year.div_ceil(400);
+    let months = DAYS_BEFORE.get(month as usize).copied()? + u32::from(leap && month > 2);
+    let since_year_0 = year * 365 + leaps + months + day - 1;
+    Some(since_year_0 as i32 - DAYS_TO_1970)
 }
+
+/// Days of a year before a month, by the month's number; of a year that is no leap year.
+const DAYS_BEFORE: [u32; 13] = [0, 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
+/// Days from 0000-01-01 to 1970-01-01.
+const DAYS_TO_1970: i32 = 719_528;
 
 /// A date and a time of day; any part may be out of range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +114,19 @@ mod tests {
         assert_eq!(days(1900, 2, 29), None);
         assert_eq!(days(0, 1, 1), Some(-719_528));
         assert_eq!(days(9999, 12, 31), Some(2_932_896));
+        // Every day is the next.
+        let mut next = -719_528;
+        for year in 0..=9999 {
+            for month in 1..=12 {
+                for day in 1..=31 {
+                    if let Some(days) = days(year, month, day) {
+                        assert_eq!(days, next, "{year}-{month}-{day}");
+                        next += 1;
+                    }
+                }
+            }
+        }
+        assert_eq!(next, 2_932_897);
         for (month, day) in [(0, 1), (1, 0), (13, 1), (2, 30)] {
             assert_eq!(days(2024, month, day), None);
         }

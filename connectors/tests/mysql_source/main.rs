@@ -21,4 +21,5 @@ mod server;
 mod start;
 mod tail;
 mod walk;
+mod wire;
 mod xa;

@@ -5,13 +5,12 @@
 
 use std::fmt::Write;
 
-use mysql_async::Value;
-
 use crate::{
     error::{Error, Result},
     mysql::{
         table::{MysqlColumn, MysqlTable},
         types::Physical,
+        wire::Cell,
     },
     schema::TableName,
 };
@@ -82,11 +81,6 @@ impl Key {
         })
     }
 
-    /// Number of key columns.
-    pub fn len(&self) -> usize {
-        self.columns.len()
-    }
-
     /// Whether the first key column holds whole numbers.
     pub fn starts_with_integer(&self) -> bool {
         self.columns
@@ -136,22 +130,17 @@ impl Key {
     }
 
     /// Spells the values of [`Self::select_sql`].
-    pub fn literals<'a>(
-        &self,
-        values: impl Iterator<Item = Option<&'a Value>>,
-    ) -> Result<Vec<String>> {
+    pub fn literals<'a>(&self, values: impl Iterator<Item = Cell<'a>>) -> Result<Vec<String>> {
         let literals: Vec<String> = self
             .columns
             .iter()
             .zip(values)
             .map(|(column, value)| {
-                value
-                    .and_then(|value| column.kind.literal(value))
-                    .ok_or_else(|| {
-                        Error::definite("a key value cannot be spelled")
-                            .table(&self.table)
-                            .column(&column.name)
-                    })
+                column.kind.literal(value).ok_or_else(|| {
+                    Error::definite("a key value cannot be spelled")
+                        .table(&self.table)
+                        .column(&column.name)
+                })
             })
             .collect::<Result<_>>()?;
         if literals.len() != self.columns.len() {
@@ -296,24 +285,22 @@ impl Kind {
         })
     }
 
-    fn literal(&self, value: &Value) -> Option<String> {
+    fn literal(&self, value: Cell<'_>) -> Option<String> {
         Some(match (self, value) {
-            (Self::Integer | Self::Bit | Self::Enum(_) | Self::Set, Value::Int(n)) => n.to_string(),
-            (Self::Integer | Self::Bit | Self::Enum(_) | Self::Set, Value::UInt(n)) => {
-                n.to_string()
-            }
-            (Self::Decimal, Value::Bytes(digits)) => decimal(digits)?,
-            (Self::Float, Value::Float(n)) => float(f64::from(*n))?,
-            (Self::Float, Value::Double(n)) => float(*n)?,
-            (Self::Text(charset), Value::Bytes(codes)) => introduced(charset, codes),
-            (Self::Binary, Value::Bytes(bytes)) => introduced("binary", bytes),
-            (Self::Date, Value::Date(y, m, d, ..)) => format!("'{y:04}-{m:02}-{d:02}'"),
-            (Self::DateTime, Value::Date(y, m, d, h, i, s, u)) => {
+            (Self::Integer | Self::Bit | Self::Enum(_) | Self::Set, Cell::Int(n)) => n.to_string(),
+            (Self::Integer | Self::Bit | Self::Enum(_) | Self::Set, Cell::UInt(n)) => n.to_string(),
+            (Self::Decimal, Cell::Bytes(digits)) => decimal(digits)?,
+            (Self::Float, Cell::Float(n)) => float(f64::from(n))?,
+            (Self::Float, Cell::Double(n)) => float(n)?,
+            (Self::Text(charset), Cell::Bytes(codes)) => introduced(charset, codes),
+            (Self::Binary, Cell::Bytes(bytes)) => introduced("binary", bytes),
+            (Self::Date, Cell::Date(y, m, d, ..)) => format!("'{y:04}-{m:02}-{d:02}'"),
+            (Self::DateTime, Cell::Date(y, m, d, h, i, s, u)) => {
                 format!("'{y:04}-{m:02}-{d:02} {h:02}:{i:02}:{s:02}.{u:06}'")
             }
-            (Self::Time, Value::Time(negative, days, h, i, s, u)) => {
-                let sign = if *negative { "-" } else { "" };
-                let hours = days * 24 + u32::from(*h);
+            (Self::Time, Cell::Time(negative, days, h, i, s, u)) => {
+                let sign = if negative { "-" } else { "" };
+                let hours = u64::from(days) * 24 + u64::from(h);
                 format!("'{sign}{hours:02}:{i:02}:{s:02}.{u:06}'")
             }
             _ => return None,
@@ -388,9 +375,9 @@ mod tests {
         .unwrap()
     }
 
-    fn spelled(text: &str, value: Value) -> String {
+    fn spelled(text: &str, value: Cell<'_>) -> String {
         key(&[("k", text)])
-            .literals([Some(&value)].into_iter())
+            .literals([value].into_iter())
             .unwrap()
             .remove(0)
     }
@@ -398,32 +385,29 @@ mod tests {
     #[test]
     fn literals_are_exact() {
         assert_eq!(
-            spelled("bigint unsigned", Value::UInt(u64::MAX)),
+            spelled("bigint unsigned", Cell::UInt(u64::MAX)),
             "18446744073709551615"
         );
-        assert_eq!(spelled("float", Value::Float(0.1)), "1.0000000149011612e-1");
-        assert_eq!(spelled("float", Value::Float(16_777_217.0)), "1.6777216e7");
+        assert_eq!(spelled("float", Cell::Float(0.1)), "1.0000000149011612e-1");
+        assert_eq!(spelled("float", Cell::Float(16_777_217.0)), "1.6777216e7");
         assert_eq!(
-            spelled("varchar(9)", Value::Bytes(vec![0xE9, b'\''])),
+            spelled("varchar(9)", Cell::Bytes(&[0xE9, b'\''])),
             "_latin1 0xE927"
         );
+        assert_eq!(spelled("binary(2)", Cell::Bytes(&[0, 0])), "_binary 0x0000");
+        assert_eq!(spelled("varbinary(2)", Cell::Bytes(&[])), "_binary ''");
         assert_eq!(
-            spelled("binary(2)", Value::Bytes(vec![0, 0])),
-            "_binary 0x0000"
-        );
-        assert_eq!(spelled("varbinary(2)", Value::Bytes(vec![])), "_binary ''");
-        assert_eq!(
-            spelled("date", Value::Date(0, 0, 0, 0, 0, 0, 0)),
+            spelled("date", Cell::Date(0, 0, 0, 0, 0, 0, 0)),
             "'0000-00-00'"
         );
         assert_eq!(
-            spelled("time(2)", Value::Time(true, 2, 3, 4, 5, 60_000)),
+            spelled("time(2)", Cell::Time(true, 2, 3, 4, 5, 60_000)),
             "'-51:04:05.060000'"
         );
-        let strange = Value::Bytes(b"1; DROP".to_vec());
+        let strange = Cell::Bytes(b"1; DROP");
         assert!(
             key(&[("k", "decimal(9,2)")])
-                .literals([Some(&strange)].into_iter())
+                .literals([strange].into_iter())
                 .is_err()
         );
     }

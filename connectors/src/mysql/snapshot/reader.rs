@@ -7,16 +7,17 @@ use std::{
 
 use arrow_array::RecordBatch;
 use async_trait::async_trait;
-use mysql_async::{BinaryProtocol, Conn, QueryResult, Row, Value, prelude::Queryable};
+use mysql_async::{Conn, Row, prelude::Queryable};
 use tokio::sync::mpsc;
 
 use super::{key::Key, qualified};
 use crate::{
     error::{Error, Meaning, Result},
     mysql::{
-        connect::{failed, query_first, shorten},
+        connect::{failed, shorten},
         registry::{Known, Registry},
-        select::SelectPlan,
+        select::{SelectPlan, packet::PacketPlan},
+        wire::{Cell, Found, WireConn},
     },
     schema::TableSchema,
     source::{ChunkEnd, ChunkReader, Split},
@@ -35,7 +36,7 @@ const BYTES_EVERY: usize = 64;
 
 /// One connection.
 pub(in crate::mysql) struct MysqlChunkReader {
-    pub conn: Conn,
+    pub conn: WireConn,
     pub registry: Arc<Registry>,
     pub rows_first: usize,
     pub rows_max: usize,
@@ -50,7 +51,8 @@ struct Walk<'a> {
     known: &'a Known,
     key: Key,
     plan: SelectPlan,
-    /// Places of the key's columns in the select list, where those can be used as they are.
+    /// Places of the key's columns in the select list, where those can be used as they are; else
+    /// they stand behind the list.
     places: Option<Vec<usize>>,
 }
 
@@ -103,21 +105,15 @@ impl<'a> Walk<'a> {
         ))
     }
 
-    /// Takes the key's values out of a row, or copies the numbers.
-    fn key_of(&self, row: &mut Row, into: &mut Vec<Value>) {
-        into.clear();
+    /// The key of a row, as literals.
+    fn key_of(&self, plan: &PacketPlan, row: &[u8]) -> Result<Vec<String>> {
+        let cells = plan.cells(row)?;
+        let cell = |place: usize| cells.get(place).copied().unwrap_or(Cell::Null);
         match &self.places {
-            Some(places) => into.extend(
-                places
-                    .iter()
-                    .map(|place| row.as_ref(*place).cloned().unwrap_or(Value::NULL)),
-            ),
+            Some(places) => self.key.literals(places.iter().map(|place| cell(*place))),
             None => {
                 let first = self.known.table.columns.len();
-                into.extend(
-                    (first..first + self.key.len())
-                        .map(|place| row.take(place).unwrap_or(Value::NULL)),
-                );
+                self.key.literals((first..plan.columns()).map(cell))
             }
         }
     }
@@ -150,10 +146,10 @@ impl ChunkReader for MysqlChunkReader {
         if !read.stopped && read.rows < limit {
             return Ok(ChunkEnd::Done);
         }
-        let Some(last) = read.last else {
+        let Some(cursor) = read.last else {
             return Ok(ChunkEnd::Done);
         };
-        let cursor = walk.key.literals(last.iter().map(Some))?;
+        let cursor = cursor?;
         self.assert_advances(&walk, split, &cursor, schema).await?;
         Ok(ChunkEnd::More(cursor))
     }
@@ -168,13 +164,13 @@ fn nobody(_: mpsc::error::SendError<RecordBatch>) -> Error {
 struct Read {
     rows: usize,
     /// The key of the last row emitted.
-    last: Option<Vec<Value>>,
+    last: Option<Result<Vec<String>>>,
     /// It ended before its last row.
     stopped: bool,
 }
 
 async fn read_chunk(
-    conn: &mut Conn,
+    conn: &mut WireConn,
     walk: &Walk<'_>,
     sql: &str,
     registry: &Registry,
@@ -183,27 +179,39 @@ async fn read_chunk(
     let what = || format!("cannot read a chunk of {}", walk.known.table.name);
     let lost = |e| failed(&what(), e);
     let started = Instant::now();
-    let mut result: QueryResult<'_, 'static, BinaryProtocol> =
-        conn.exec_iter(sql, ()).await.map_err(lost)?;
+    let statement = conn.execute(sql).await.map_err(lost)?;
+    let plan = walk.plan.for_packets(&statement.columns)?;
     let mut builder = walk.plan.builder().telling(registry.zero_dates.clone());
     let mut read = Read {
         rows: 0,
         last: None,
         stopped: false,
     };
-    let mut key = Vec::with_capacity(walk.key.len());
-    if result.is_empty() {
-        return Err(Error::definite("MySQL gives no rows for a SELECT"));
-    }
-    while let Some(mut row) = result.next().await.map_err(lost)? {
-        walk.key_of(&mut row, &mut key);
-        builder.push(row)?;
-        read.rows += 1;
+    // Bytes of the batch's rows as they came.
+    let mut bytes = 0;
+    loop {
+        match conn.row().map_err(lost)? {
+            Found::Row(row) => {
+                bytes += row.len();
+                builder.push_packet(&plan, row)?;
+                read.rows += 1;
+            }
+            Found::Nothing => {
+                // The row goes away with the bytes that come.
+                if !conn.last_row().is_empty() {
+                    read.last = Some(walk.key_of(&plan, conn.last_row()));
+                }
+                conn.fill().await.map_err(lost)?;
+                continue;
+            }
+            Found::End => break,
+        }
         let waiting = builder.rows();
         let full = waiting >= BATCH_ROWS
+            || bytes >= BATCH_BYTES
             || (waiting.is_multiple_of(BYTES_EVERY) && builder.bytes() >= BATCH_BYTES);
         if full {
-            read.last = Some(std::mem::take(&mut key));
+            bytes = 0;
             out.send(builder.take()?).await.map_err(nobody)?;
             if started.elapsed() > CHUNK_TIME_MAX {
                 read.stopped = true;
@@ -211,11 +219,13 @@ async fn read_chunk(
             }
         }
     }
+    if !conn.last_row().is_empty() {
+        read.last = Some(walk.key_of(&plan, conn.last_row()));
+    }
     if builder.rows() > 0 {
-        read.last = Some(key);
         out.send(builder.take()?).await.map_err(nobody)?;
     }
-    result.drop_result().await.map_err(lost)?;
+    conn.close(statement).await.map_err(lost)?;
     Ok(read)
 }
 
@@ -245,11 +255,8 @@ impl MysqlChunkReader {
             return Ok(());
         };
         let sql = format!("SELECT {}", walk.key.advances_sql(after, cursor)?);
-        if query_first::<Option<i64>>(&mut self.conn, &sql)
-            .await?
-            .flatten()
-            == Some(1)
-        {
+        let row = self.conn.first(&sql).await?;
+        if row.is_some_and(|row| row.first().and_then(Option::as_deref) == Some("1")) {
             return Ok(());
         }
         Err(Error::definite(format!(
