@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use tokio::sync::mpsc::{Sender, error::SendError};
 
 use crate::{
     position::Position,
@@ -45,6 +46,28 @@ pub struct ChangeBatch {
     pub rows: RecordBatch,
     /// As many as there are rows.
     pub kinds: RowKinds,
+}
+
+/// Bytes of a batch that are more than those of a usual one: batches end by their bytes, but a row
+/// is never cut.
+const LARGE_BYTES: usize = 8 << 20;
+
+/// Sends a batch. A queue counts batches, not bytes: one with very large rows waits until those
+/// before it were taken, so that the queue holds no more than one of them.
+pub(crate) async fn send_batch<T>(
+    out: &Sender<T>,
+    bytes: usize,
+    item: T,
+) -> Result<(), SendError<()>> {
+    let wanted = match bytes > LARGE_BYTES {
+        true => out.max_capacity(),
+        false => 1,
+    };
+    let mut places = out.reserve_many(wanted).await?;
+    if let Some(place) = places.next() {
+        place.send(item);
+    }
+    Ok(())
 }
 
 /// A change of a captured table that the sink must follow.

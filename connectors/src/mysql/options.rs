@@ -105,8 +105,6 @@ pub struct MysqlOptions {
     pub chunk_key_column: Option<String>,
     /// Most connections for chunk reads at a time.
     pub connections_max: usize,
-    /// Most bytes that a compressed transaction may unpack to: it is unpacked in memory, whole.
-    pub unpacked_bytes_max: u64,
     /// Capture tables whose rows a foreign key may change without a trace in the log.
     pub accept_foreign_key_cascades: bool,
 }
@@ -132,7 +130,6 @@ impl MysqlOptions {
             heartbeat_interval: Duration::from_secs(30),
             chunk_key_column: None,
             connections_max: 8,
-            unpacked_bytes_max: 1 << 30,
             accept_foreign_key_cascades: false,
         }
     }

@@ -242,11 +242,10 @@ impl Source for MysqlSource {
                     "MySQL's log rotated while the job was starting",
                 ));
             }
-            let (own, _) = connect_known(&self.options).await?;
             let piece = (&position, &end);
             let id = self.free_server_id(&mut conn, &identity).await?;
             state.ignore_up_to =
-                scan::changed_tables(own, &self.options, &identity, id, &state, piece).await?;
+                scan::changed_tables(&self.options, &identity, id, &state, piece).await?;
         }
         self.registry.add(&state.tables, &state.key_indexes);
         self.set_tail_server(Some(identity.uuid.clone()));
@@ -292,7 +291,8 @@ impl Source for MysqlSource {
             out,
             progress,
         )?;
-        tail.run(conn, server_id).await
+        drop(conn);
+        tail.run(server_id).await
     }
 
     async fn round_low(&self, emitted: &Position) -> Result<Position> {

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 
 use super::{key::Key, qualified};
 use crate::{
+    change::send_batch,
     error::{Error, Meaning, Result},
     mysql::{
         connect::{failed, shorten},
@@ -156,7 +157,7 @@ impl ChunkReader for MysqlChunkReader {
 }
 
 /// The job has stopped taking rows: it knows why.
-fn nobody(_: mpsc::error::SendError<RecordBatch>) -> Error {
+fn nobody(_: mpsc::error::SendError<()>) -> Error {
     Error::transient("nobody takes the rows of a chunk any more")
 }
 
@@ -212,7 +213,9 @@ async fn read_chunk(
             || (waiting.is_multiple_of(BYTES_EVERY) && builder.bytes() >= BATCH_BYTES);
         if full {
             bytes = 0;
-            out.send(builder.take()?).await.map_err(nobody)?;
+            let batch = builder.take()?;
+            let bytes = batch.get_array_memory_size();
+            send_batch(out, bytes, batch).await.map_err(nobody)?;
             if started.elapsed() > CHUNK_TIME_MAX {
                 read.stopped = true;
                 break;
@@ -223,7 +226,9 @@ async fn read_chunk(
         read.last = Some(walk.key_of(&plan, conn.last_row()));
     }
     if builder.rows() > 0 {
-        out.send(builder.take()?).await.map_err(nobody)?;
+        let batch = builder.take()?;
+        let bytes = batch.get_array_memory_size();
+        send_batch(out, bytes, batch).await.map_err(nobody)?;
     }
     conn.close(statement).await.map_err(lost)?;
     Ok(read)

@@ -5,6 +5,7 @@
 //!                                      └─ statements ─► ddl           └─ XaRows until XA COMMIT
 //! ```
 
+mod event;
 mod payload;
 pub(super) mod scan;
 mod statement;
@@ -18,23 +19,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mysql_async::Conn;
 use mysql_common::binlog::{
     consts::{EventFlags, EventType},
-    events::{Event, GtidEvent, RotateEvent, TransactionPayloadEvent},
+    events::{GtidEvent, RotateEvent},
 };
 use tokio::sync::{mpsc, watch};
 
 pub(super) use self::stream::{LOST_ADVICE, PURGED_ADVICE};
 use self::{
-    payload::PayloadGuard,
+    event::LogEvent,
     stream::{LogStream, Next},
     tables::{Entry, Tables},
     xa::{OpenXa, XaRows},
 };
 use super::{connect::Identity, options::MysqlOptions, registry::Registry, state::MysqlState};
 use crate::{
-    change::{Barrier, ChangeBatch, TailItem, TailProgress},
+    change::{Barrier, ChangeBatch, TailItem, TailProgress, send_batch},
     error::{Error, Result},
     position::{MysqlPosition, Position},
     source::{BarrierGate, SourceState},
@@ -84,7 +84,6 @@ pub(super) struct Tail<'a> {
     open_rows: u64,
     /// The open transaction came compressed, and its end has not come yet.
     in_payload: bool,
-    payload_guard: PayloadGuard,
     xa: OpenXa,
     format_seen: bool,
     event_time_ms: Option<i64>,
@@ -127,7 +126,6 @@ impl<'a> Tail<'a> {
             commit_ms: 0,
             open_rows: 0,
             in_payload: false,
-            payload_guard: PayloadGuard::default(),
             xa: OpenXa::default(),
             format_seen: false,
             event_time_ms: None,
@@ -141,9 +139,9 @@ impl<'a> Tail<'a> {
     }
 
     /// Runs until an error, or until nobody listens any more.
-    pub async fn run(mut self, conn: Conn, server_id: u32) -> Result<()> {
+    pub async fn run(mut self, server_id: u32) -> Result<()> {
         let from = self.mysql()?.clone();
-        let mut stream = LogStream::open(conn, &from, server_id, self.options).await?;
+        let mut stream = LogStream::open(&from, self.identity, server_id, self.options).await?;
         tracing::info!(position = %self.position, server_id, "reading MySQL's log");
         let mut events = 0_usize;
         loop {
@@ -151,7 +149,7 @@ impl<'a> Tail<'a> {
             let is_idle = matches!(next, Next::Idle);
             let done = match next {
                 Next::Event(event) => {
-                    let result = self.event(&event, &stream).await;
+                    let result = self.event(&event).await;
                     result.map_err(|e| self.located(e))
                 }
                 Next::Idle => self.idle(stream.silence()).await,
@@ -206,10 +204,13 @@ impl<'a> Tail<'a> {
     }
 
     async fn send_rows(&self, batch: Option<ChangeBatch>) -> Result<()> {
-        match batch {
-            Some(batch) => self.send(TailItem::Rows(batch)).await,
-            None => Ok(()),
-        }
+        let Some(batch) = batch else {
+            return Ok(());
+        };
+        let bytes = batch.rows.get_array_memory_size();
+        send_batch(&self.out, bytes, TailItem::Rows(batch))
+            .await
+            .map_err(|_| Error::transient("nobody listens to the tail"))
     }
 
     async fn flush(&mut self) -> Result<()> {
@@ -284,7 +285,7 @@ impl<'a> Tail<'a> {
         Ok(())
     }
 
-    async fn event(&mut self, event: &Event, stream: &LogStream) -> Result<()> {
+    async fn event(&mut self, event: &LogEvent<'_>) -> Result<()> {
         let header = event.header();
         let artificial = header.flags().contains(EventFlags::LOG_EVENT_ARTIFICIAL_F);
         if !self.in_payload {
@@ -311,8 +312,12 @@ impl<'a> Tail<'a> {
             },
             EventType::GTID_EVENT
             | EventType::GTID_TAGGED_LOG_EVENT
-            | EventType::ANONYMOUS_GTID_EVENT => self.begin(event, kind).await,
-            EventType::TRANSACTION_PAYLOAD_EVENT => self.payload(event),
+            | EventType::ANONYMOUS_GTID_EVENT => self.begin(event, kind),
+            EventType::TRANSACTION_PAYLOAD_EVENT => {
+                // Its events follow, and the last of them must be its commit.
+                self.in_payload = true;
+                Ok(())
+            }
             EventType::QUERY_EVENT => self.query(event).await,
             EventType::TABLE_MAP_EVENT => self.table_map(event).await,
             EventType::XID_EVENT => self.commit().await,
@@ -323,7 +328,7 @@ impl<'a> Tail<'a> {
             | EventType::WRITE_ROWS_EVENT_V1
             | EventType::UPDATE_ROWS_EVENT_V1
             | EventType::DELETE_ROWS_EVENT_V1
-            | EventType::PARTIAL_UPDATE_ROWS_EVENT => self.rows(event, kind, stream).await,
+            | EventType::PARTIAL_UPDATE_ROWS_EVENT => self.rows(event, kind).await,
             EventType::INCIDENT_EVENT => Err(Error::definite(
                 "MySQL has logged an incident: changes may be missing from its log",
             )
@@ -341,7 +346,7 @@ impl<'a> Tail<'a> {
     }
 
     /// Events that this program does not know may be skipped only where the server says so.
-    fn unknown(&self, event: &Event) -> Result<()> {
+    fn unknown(&self, event: &LogEvent<'_>) -> Result<()> {
         // HEARTBEAT_LOG_EVENT_V2
         let is_heartbeat = event.header().event_type_raw() == 0x29;
         if is_heartbeat
@@ -359,8 +364,8 @@ impl<'a> Tail<'a> {
     }
 
     /// The log goes on in another file, or the server says in which file it starts.
-    async fn rotate(&mut self, event: &Event) -> Result<()> {
-        let rotate: RotateEvent<'_> = event.read_event().map_err(damaged)?;
+    async fn rotate(&mut self, event: &LogEvent<'_>) -> Result<()> {
+        let rotate: RotateEvent<'_> = event.parts()?;
         let mut name = rotate.name_raw();
         // The library cannot know yet whether the first event ends in a checksum.
         if !self.format_seen
@@ -406,11 +411,10 @@ impl<'a> Tail<'a> {
         }
     }
 
-    async fn begin(&mut self, event: &Event, kind: EventType) -> Result<()> {
+    fn begin(&mut self, event: &LogEvent<'_>, kind: EventType) -> Result<()> {
         self.unfinished()?;
         self.commit_ms = i64::from(event.header().timestamp()) * 1000;
-        let gtid: GtidEvent = event.read_event().map_err(damaged)?;
-        self.guard_memory(&gtid).await?;
+        let gtid: GtidEvent = event.parts()?;
         if kind == EventType::ANONYMOUS_GTID_EVENT {
             if self.mysql()?.gtid_set.is_some() {
                 return Err(Error::definite("a transaction without a GTID")
@@ -426,14 +430,6 @@ impl<'a> Tail<'a> {
             }
         }
         self.phase = Phase::Begun;
-        Ok(())
-    }
-
-    /// A compressed transaction: its events follow, and the last of them must be its commit (the
-    /// library gives none when it cannot decompress).
-    fn payload(&mut self, event: &Event) -> Result<()> {
-        let _: TransactionPayloadEvent<'_> = event.read_event().map_err(damaged)?;
-        self.in_payload = true;
         Ok(())
     }
 

@@ -1,89 +1,77 @@
-//! Compressed transactions. The library unpacks each whole, in memory, before anyone can look at
-//! it: how large it will be has to be asked first.
+//! A compressed transaction: its events are unpacked one by one, so that its size does not matter.
+//!
+//! Format: MySQL's `libs/mysql/binlog/event/binlog_event.h`, `Transaction_payload_event`.
 
-use mysql_async::{Conn, Row, prelude::Queryable};
-use mysql_common::binlog::events::GtidEvent;
+use std::io::{self, Cursor, Read};
 
-use super::Tail;
-use crate::{
-    error::{Error, Result},
-    mysql::{
-        connect::{connect, failed},
-        options::MysqlOptions,
-    },
+use mysql_common::binlog::{
+    consts::TransactionPayloadCompressionType,
+    events::{BinlogEventHeader, TransactionPayloadEvent},
 };
 
-/// Bytes in the log from which a transaction is asked about. A smaller one would have to be
-/// packed to less than the 256th part to be larger than the limit when unpacked.
-const ASK_FROM: u64 = 4 << 20;
+use super::damaged;
+use crate::error::Result;
 
-/// Asks the server about transactions, on a connection of its own.
-#[derive(Default)]
-pub(super) struct PayloadGuard {
-    conn: Option<Conn>,
+/// Where a header says how long the event is.
+const LENGTH: std::ops::Range<usize> = 9..13;
+/// Bytes of memory that are kept for the next event.
+const KEPT_BYTES_MAX: usize = 2 << 20;
+
+/// The transaction whose events are being read.
+pub(super) struct Payload {
+    events: Box<dyn Read + Send>,
+    event: Vec<u8>,
 }
 
-impl PayloadGuard {
-    /// Bytes that the event at a place of the log unpacks to; `None` when it is not compressed.
-    async fn unpacked_bytes(
-        &mut self,
-        options: &MysqlOptions,
-        file: &str,
-        offset: u64,
-    ) -> Result<Option<u64>> {
-        let mut conn = match self.conn.take() {
-            Some(conn) => conn,
-            None => connect(options).await?,
+impl Payload {
+    /// # Errors
+    /// Definite, when it cannot be unpacked.
+    pub fn new(packed: &TransactionPayloadEvent<'_>) -> Result<Self> {
+        let bytes = Cursor::new(packed.payload_raw().to_vec());
+        let events: Box<dyn Read + Send> = match packed.algorithm() {
+            TransactionPayloadCompressionType::NONE => Box::new(bytes),
+            TransactionPayloadCompressionType::ZSTD => {
+                Box::new(zstd::Decoder::with_buffer(bytes).map_err(damaged)?)
+            }
         };
-        let sql = format!("SHOW BINLOG EVENTS IN '{file}' FROM {offset} LIMIT 1");
-        let row: Option<Row> = conn
-            .query_first(sql)
-            .await
-            .map_err(|e| failed("cannot ask for the size of a transaction", e))?;
-        self.conn = Some(conn);
-        let info = row.and_then(|row| row.get_opt::<String, _>(5)?.ok());
-        Ok(info.as_deref().and_then(decompressed_size))
+        Ok(Self {
+            events,
+            event: Vec::new(),
+        })
+    }
+
+    /// Unpacks the next event, for [`Self::event`]; `false` at the end.
+    ///
+    /// # Errors
+    /// Definite, for bytes that are no events.
+    pub fn advance(&mut self) -> Result<bool> {
+        self.event.clear();
+        self.event.shrink_to(KEPT_BYTES_MAX);
+        // What is taken grows with what comes, not with what a length says.
+        let (header, event) = (BinlogEventHeader::LEN as u64, &mut self.event);
+        let got = self.events.by_ref().take(header).read_to_end(event);
+        if got.map_err(damaged)? == 0 {
+            return Ok(false);
+        }
+        let length = event.get(LENGTH).and_then(<[u8]>::first_chunk::<4>);
+        let length = length.map_or(0, |bytes| u64::from(u32::from_le_bytes(*bytes)));
+        let rest = length.saturating_sub(header);
+        let got = self.events.by_ref().take(rest).read_to_end(event);
+        if got.map_err(damaged)? as u64 != rest {
+            return Err(damaged(io::ErrorKind::UnexpectedEof.into()));
+        }
+        Ok(true)
+    }
+
+    /// The event that was unpacked last.
+    pub fn event(&self) -> &[u8] {
+        &self.event
     }
 }
 
-/// Reads `compression='ZSTD', decompressed_size=123 bytes`.
-fn decompressed_size(info: &str) -> Option<u64> {
-    let (_, size) = info.split_once("decompressed_size=")?;
-    let digits = size.split(|c: char| !c.is_ascii_digit()).next()?;
-    digits.parse().ok()
-}
-
-impl Tail<'_> {
-    /// Refuses a transaction that would not fit into memory. Called behind its GTID event.
-    pub(super) async fn guard_memory(&mut self, gtid: &GtidEvent) -> Result<()> {
-        if gtid.tx_length() < ASK_FROM {
-            return Ok(());
-        }
-        let at = self.mysql()?;
-        let (file, offset) = (at.file.clone(), at.offset);
-        let options = self.options;
-        let size = self.payload_guard.unpacked_bytes(options, &file, offset);
-        let size = match size.await {
-            Err(error) if error.is_transient() => return Err(error),
-            Err(error) => {
-                tracing::warn!(%error, "the size of a large transaction is not known");
-                return Ok(());
-            }
-            Ok(size) => size.unwrap_or(0),
-        };
-        if size <= options.unpacked_bytes_max {
-            return Ok(());
-        }
-        Err(Error::definite(format!(
-            "transaction {}:{} is compressed and unpacks to {size} bytes, more than {} bytes",
-            uuid::Uuid::from_bytes(gtid.sid()),
-            gtid.gno(),
-            options.unpacked_bytes_max
-        ))
-        .advice(
-            "Nothing of it was committed. Switch binlog_transaction_compression off for sessions \
-             that write this much at once, and start the job anew into empty tables",
-        ))
+impl std::fmt::Debug for Payload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Payload").finish_non_exhaustive()
     }
 }
 
@@ -91,11 +79,52 @@ impl Tail<'_> {
 mod tests {
     use super::*;
 
+    /// An event with so many bytes behind its header.
+    fn event(number: u8, bytes: usize) -> Vec<u8> {
+        let mut event = vec![number; BinlogEventHeader::LEN + bytes];
+        let length = event.len() as u32;
+        event[LENGTH].copy_from_slice(&length.to_le_bytes());
+        event
+    }
+
+    fn packed(events: &[u8]) -> TransactionPayloadEvent<'static> {
+        let packed = zstd::encode_all(events, 3).unwrap();
+        let size = events.len() as u64;
+        let algorithm = TransactionPayloadCompressionType::ZSTD;
+        TransactionPayloadEvent::new(packed.len() as u64, algorithm, size, packed)
+    }
+
     #[test]
-    fn sizes_are_read() {
-        let info = "compression='ZSTD', decompressed_size=1234 bytes";
-        assert_eq!(decompressed_size(info), Some(1234));
-        assert_eq!(decompressed_size("BEGIN"), None);
-        assert_eq!(decompressed_size("decompressed_size="), None);
+    fn events_come_out_one_by_one() {
+        let events: Vec<Vec<u8>> = [0, 5, 3 << 20, 1]
+            .iter()
+            .enumerate()
+            .map(|(number, bytes)| event(number as u8, *bytes))
+            .collect();
+        let mut payload = Payload::new(&packed(&events.concat())).unwrap();
+        for event in &events {
+            assert!(payload.advance().unwrap());
+            assert!(payload.event() == event);
+        }
+        assert!(!payload.advance().unwrap());
+    }
+
+    #[test]
+    fn damage_is_an_error() {
+        let good = event(1, 100);
+        for events in [
+            &good[..good.len() - 1],
+            &good[..9],
+            &[&good[..], b"x"].concat(),
+        ] {
+            let mut payload = Payload::new(&packed(events)).unwrap();
+            let ends = [payload.advance(), payload.advance()];
+            assert!(ends.iter().any(Result::is_err), "{events:?}");
+        }
+        let mut cut = zstd::encode_all(&good[..], 3).unwrap();
+        cut.truncate(cut.len() - 5);
+        let algorithm = TransactionPayloadCompressionType::ZSTD;
+        let cut = TransactionPayloadEvent::new(cut.len() as u64, algorithm, u64::MAX, cut);
+        assert!(Payload::new(&cut).unwrap().advance().is_err());
     }
 }

@@ -6,11 +6,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use mysql_async::Conn;
 use mysql_common::binlog::{consts::EventType, events::QueryEvent};
 
 use super::{
-    damaged,
     statement::{logged_effects, query_text},
     stream::{LogStream, Next},
     widened,
@@ -29,7 +27,6 @@ use crate::{
 /// For each captured table changed between `from` and `end` (one file), file and offset of the
 /// end of the last statement that did.
 pub(in crate::mysql) async fn changed_tables(
-    conn: Conn,
     options: &MysqlOptions,
     identity: &Identity,
     server_id: u32,
@@ -43,7 +40,7 @@ pub(in crate::mysql) async fn changed_tables(
         fold: state.fold_names,
     };
     let mut offset = from.offset;
-    let mut stream = LogStream::open(conn, from, server_id, options).await?;
+    let mut stream = LogStream::open(from, identity, server_id, options).await?;
     while offset < end.offset {
         let event = match stream.next(Duration::from_secs(1)).await? {
             Next::Event(event) => event,
@@ -58,7 +55,7 @@ pub(in crate::mysql) async fn changed_tables(
         if header.event_type() != Ok(EventType::QUERY_EVENT) {
             continue;
         }
-        let query: QueryEvent<'_> = event.read_event().map_err(damaged)?;
+        let query: QueryEvent<'_> = event.parts()?;
         let text = query_text(&query);
         let database = query.schema().into_owned();
         for effect in logged_effects(&text, &database, &query, &captured, identity, options) {

@@ -2,10 +2,10 @@
 
 use mysql_common::binlog::{
     consts::StatusVarKey,
-    events::{Event, QueryEvent, StatusVarVal},
+    events::{QueryEvent, StatusVarVal},
 };
 
-use super::{Phase, Tail, damaged, is_ignored, xa};
+use super::{Phase, Tail, event::LogEvent, is_ignored, xa};
 use crate::{
     change::{SchemaChange, TailItem},
     error::{Error, Meaning, Result},
@@ -28,8 +28,8 @@ const MODE_NO_BACKSLASH_ESCAPES: u64 = 1 << 20;
 const SHOWN_CHARS: usize = 300;
 
 impl Tail<'_> {
-    pub(super) async fn query(&mut self, event: &Event) -> Result<()> {
-        let query: QueryEvent<'_> = event.read_event().map_err(damaged)?;
+    pub(super) async fn query(&mut self, event: &LogEvent<'_>) -> Result<()> {
+        let query: QueryEvent<'_> = event.parts()?;
         let text = query_text(&query);
         let text = text.trim();
         if self.mysql()?.gtid_set.is_some() && matches!(self.phase, Phase::Edge) {

@@ -1,38 +1,45 @@
 //! The log as a stream of events, each checked before anyone looks inside.
 
-use std::{panic::AssertUnwindSafe, time::Duration};
+use std::time::Duration;
 
-use futures::{FutureExt, StreamExt};
-use mysql_async::{BinlogStream, BinlogStreamRequest, Conn, Sid};
+use mysql_async::Sid;
 use mysql_common::{
     binlog::{
-        consts::BinlogChecksumAlg,
-        events::{Event, TableMapEvent},
+        consts::{BinlogVersion, EventType},
+        events::{FormatDescriptionEvent, TransactionPayloadEvent},
     },
-    packets::{GnoInterval, Tag},
+    packets::{GnoInterval, Tag, binlog_request::BinlogRequest},
 };
 
+use super::{event::LogEvent, payload::Payload};
 use crate::{
     error::{Error, Meaning, Result},
     mysql::{
-        connect::{codec_error, execute, failed},
+        connect::{Identity, failed},
         gtid::GtidSet,
         options::MysqlOptions,
+        wire::{self, Found, WireConn},
     },
     position::MysqlPosition,
 };
 
 /// What waiting for the log brought.
-pub(super) enum Next {
+#[derive(Debug)]
+pub(super) enum Next<'a> {
     /// An event whose checksum is right.
-    Event(Box<Event>),
+    Event(LogEvent<'a>),
     /// Nothing for as long as was asked.
     Idle,
 }
 
 /// An open log.
+#[derive(Debug)]
 pub(super) struct LogStream {
-    stream: BinlogStream,
+    conn: WireConn,
+    /// What the log said of its events.
+    format: FormatDescriptionEvent<'static>,
+    /// The compressed transaction whose events come next.
+    payload: Option<Payload>,
     silence: Duration,
     silence_max: Duration,
 }
@@ -42,39 +49,45 @@ pub(super) struct LogStream {
 const HEARTBEAT_MAX: Duration = Duration::from_secs(30);
 
 impl LogStream {
-    /// Asks for the log from a position on.
+    /// Asks for the log from a position on, on a connection of its own, which must lead to the
+    /// server that `identity` names.
     pub async fn open(
-        mut conn: Conn,
         from: &MysqlPosition,
+        identity: &Identity,
         server_id: u32,
         options: &MysqlOptions,
     ) -> Result<Self> {
+        let (mut conn, found) = wire::connect_known(options).await?;
+        if found.uuid != identity.uuid {
+            return Err(Error::transient(format!(
+                "another server answers now: {} instead of {}",
+                found.uuid, identity.uuid
+            )));
+        }
         let heartbeat = options
             .heartbeat_interval
             .clamp(Duration::from_millis(500), HEARTBEAT_MAX);
         let (nanos, uuid) = (heartbeat.as_nanos(), options.replica_uuid);
         // Under their names before and since 8.0.26.
-        execute(
-            &mut conn,
-            &format!(
-                "SET @master_heartbeat_period = {nanos}, @source_heartbeat_period = {nanos}, \
-                 @slave_uuid = '{uuid}', @replica_uuid = '{uuid}'"
-            ),
-        )
+        conn.run(&format!(
+            "SET @master_heartbeat_period = {nanos}, @source_heartbeat_period = {nanos}, \
+             @slave_uuid = '{uuid}', @replica_uuid = '{uuid}'"
+        ))
         .await?;
-        let request = BinlogStreamRequest::new(server_id);
+        let request = BinlogRequest::new(server_id);
         let request = match &from.gtid_set {
-            Some(set) => request.with_gtid().with_gtid_set(sids(set)?),
+            Some(set) => request.with_use_gtid(true).with_sids(sids(set)?),
             None => request
                 .with_filename(from.file.as_bytes())
                 .with_pos(from.offset),
         };
-        let stream = conn
-            .get_binlog_stream(request)
+        conn.dump(&request)
             .await
             .map_err(|e| log_failed(e, "cannot ask MySQL for its log"))?;
         Ok(Self {
-            stream,
+            conn,
+            format: FormatDescriptionEvent::new(BinlogVersion::Version4),
+            payload: None,
             silence: Duration::ZERO,
             silence_max: heartbeat * 3 + Duration::from_secs(10),
         })
@@ -85,19 +98,52 @@ impl LogStream {
         self.silence
     }
 
-    /// The latest table map of a table id.
-    pub fn table_map(&self, id: u64) -> Option<&TableMapEvent<'static>> {
-        self.stream.get_tme(id)
+    /// The next event, or [`Next::Idle`] when none comes within `wait`.
+    pub async fn next(&mut self, wait: Duration) -> Result<Next<'_>> {
+        if let Some(payload) = &mut self.payload
+            && !payload.advance()?
+        {
+            self.payload = None;
+        }
+        if self.payload.is_none() {
+            if !self.arrive(wait).await? {
+                return Ok(Next::Idle);
+            }
+            self.take_note()?;
+        }
+        let Self {
+            conn,
+            format,
+            payload,
+            ..
+        } = self;
+        let event = match payload {
+            // The event that holds the others comes before them.
+            Some(payload) if !payload.event().is_empty() => {
+                LogEvent::read(payload.event(), format, true)?
+            }
+            _ => LogEvent::read(behind_first(conn.last_row()), format, false)?,
+        };
+        Ok(Next::Event(event))
     }
 
-    /// The next event, or [`Next::Idle`] when none comes within `wait`.
-    pub async fn next(&mut self, wait: Duration) -> Result<Next> {
-        // A damaged length makes the library panic; nothing of ours is left half done by it.
-        let mut next = AssertUnwindSafe(self.stream.next()).catch_unwind();
-        let item = match (&mut next).now_or_never() {
-            Some(item) => item,
-            None => match tokio::time::timeout(wait, next).await {
-                Ok(item) => item,
+    /// Waits for the next packet; `false` when none comes within `wait`.
+    async fn arrive(&mut self, wait: Duration) -> Result<bool> {
+        let lost = |e| log_failed(e, "cannot read MySQL's log");
+        loop {
+            match self.conn.row().map_err(lost)? {
+                Found::Row(_) => {
+                    self.silence = Duration::ZERO;
+                    return Ok(true);
+                }
+                Found::End => return Err(Error::transient("MySQL ended the log stream")),
+                Found::Nothing => {}
+            }
+            match tokio::time::timeout(wait, self.conn.fill()).await {
+                Ok(filled) => {
+                    filled.map_err(lost)?;
+                    self.silence = Duration::ZERO;
+                }
                 Err(_) => {
                     self.silence += wait;
                     if self.silence > self.silence_max {
@@ -106,45 +152,30 @@ impl LogStream {
                             self.silence
                         )));
                     }
-                    return Ok(Next::Idle);
+                    return Ok(false);
                 }
-            },
-        };
-        self.silence = Duration::ZERO;
-        match item {
-            Err(_) => Err(Error::definite("damaged event: its length is impossible")),
-            Ok(None) => Err(Error::transient("MySQL ended the log stream")),
-            Ok(Some(Err(e))) => Err(log_failed(e, "cannot read MySQL's log")),
-            Ok(Some(Ok(event))) => {
-                check(&event)?;
-                Ok(Next::Event(Box::new(event)))
             }
         }
     }
+
+    /// Looks for what an event says about those that follow.
+    fn take_note(&mut self) -> Result<()> {
+        let event = LogEvent::read(behind_first(self.conn.last_row()), &self.format, false)?;
+        match event.header().event_type() {
+            Ok(EventType::FORMAT_DESCRIPTION_EVENT) => self.format = event.format()?,
+            Ok(EventType::TRANSACTION_PAYLOAD_EVENT) => {
+                let packed: TransactionPayloadEvent<'_> = event.parts()?;
+                self.payload = Some(Payload::new(&packed)?);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
 }
 
-/// Compares the checksum that came with an event; the library does not.
-fn check(event: &Event) -> Result<()> {
-    let footer = event.footer();
-    let alg = footer
-        .get_checksum_alg()
-        .map_err(|e| Error::definite("damaged event: unknown checksum").cause(e))?;
-    if alg != Some(BinlogChecksumAlg::BINLOG_CHECKSUM_ALG_CRC32) || !footer.get_checksum_enabled() {
-        return Ok(());
-    }
-    let Some(sent) = event.checksum() else {
-        return Ok(());
-    };
-    if event.calc_checksum(BinlogChecksumAlg::BINLOG_CHECKSUM_ALG_CRC32) != u32::from_le_bytes(sent)
-    {
-        return Err(
-            Error::definite("damaged event: its checksum is wrong").advice(
-                "Look for a faulty disk or network; `mysqlbinlog --verify-binlog-checksum` shows \
-             whether the file itself is damaged",
-            ),
-        );
-    }
-    Ok(())
+/// A packet of the log without its first byte.
+fn behind_first(packet: &[u8]) -> &[u8] {
+    packet.get(1..).unwrap_or_default()
 }
 
 fn sids(set: &GtidSet) -> Result<Vec<Sid<'static>>> {
@@ -174,23 +205,6 @@ fn log_failed(error: mysql_async::Error, what: &str) -> Error {
     match &error {
         mysql_async::Error::Server(server) if FATAL.contains(&server.code) => {
             fatal(&server.message)
-        }
-        // The library reports an event that it cannot read as an I/O error, and a connection that
-        // is cut within a packet as one of the same kind.
-        mysql_async::Error::Io(mysql_async::IoError::Io(io)) if codec_error(io).is_some() => {
-            failed(what, error)
-        }
-        mysql_async::Error::Io(mysql_async::IoError::Io(io))
-            if io.to_string().contains("bytes remaining on stream") =>
-        {
-            Error::transient("the connection was cut within an event").cause(error)
-        }
-        mysql_async::Error::Io(mysql_async::IoError::Io(io))
-            if io.kind() == std::io::ErrorKind::InvalidData
-                || io.kind() == std::io::ErrorKind::Other
-                || io.to_string().contains("can't parse") =>
-        {
-            Error::definite("damaged event").cause(error)
         }
         _ => failed(what, error),
     }

@@ -45,8 +45,9 @@ pub(super) struct Tables {
     entries: Vec<Entry>,
     by_name: HashMap<(String, String), usize>,
     fold: bool,
-    /// Table ids of this log file: `None` for a table that is not captured.
-    ids: HashMap<u64, Option<usize>>,
+    /// Table ids of this log file: `None` for a table that is not captured, else which it is, and
+    /// its table map.
+    ids: HashMap<u64, Option<(usize, TableMapEvent<'static>)>>,
     decoders: usize,
     bytes: usize,
     zero_dates: Arc<ZeroDates>,
@@ -105,7 +106,14 @@ impl Tables {
 
     /// The captured table behind a table id; outer `None`: the id has not been announced.
     pub fn by_id(&self, id: u64) -> Option<Option<usize>> {
-        self.ids.get(&id).copied()
+        let table = self.ids.get(&id)?;
+        Some(table.as_ref().map(|(index, _)| *index))
+    }
+
+    /// The table map of the table behind a table id.
+    pub fn map(&self, id: u64) -> Result<&TableMapEvent<'static>> {
+        let table = self.ids.get(&id).and_then(Option::as_ref);
+        table.map(|(_, map)| map).ok_or_else(lost)
     }
 
     /// Table ids mean something else in the next file, and behind a DDL.
@@ -131,7 +139,8 @@ impl Tables {
                 .get(*index)
                 .is_some_and(|entry| !ignored(entry))
         });
-        self.ids.insert(id, index);
+        let table = index.map(|index| (index, map.clone().into_owned()));
+        self.ids.insert(id, table);
         let Some(index) = index else {
             return Ok(None);
         };

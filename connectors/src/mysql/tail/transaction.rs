@@ -2,17 +2,17 @@
 
 use mysql_common::binlog::{
     consts::EventType,
-    events::{Event, EventData, RowsEventData, TableMapEvent},
+    events::{RowsEventData, TableMapEvent},
 };
 
-use super::{DUMMY_TABLE_ID, Phase, Tail, damaged, is_ignored, stream::LogStream, table_id};
+use super::{DUMMY_TABLE_ID, Phase, Tail, event::LogEvent, is_ignored, table_id};
 use crate::{
     change::TailItem,
     error::{Error, Result},
 };
 
 impl Tail<'_> {
-    pub(super) async fn table_map(&mut self, event: &Event) -> Result<()> {
+    pub(super) async fn table_map(&mut self, event: &LogEvent<'_>) -> Result<()> {
         let data = event.data();
         let (id, shape) = match (table_id(data), data.get(8..)) {
             (Some(id), Some(shape)) => (id, shape),
@@ -21,7 +21,7 @@ impl Tail<'_> {
         if self.tables.by_id(id).is_some() {
             return Ok(());
         }
-        let map: TableMapEvent<'_> = event.read_event().map_err(damaged)?;
+        let map: TableMapEvent<'_> = event.parts()?;
         let at = self.mysql()?.clone();
         let waiting = self
             .tables
@@ -29,12 +29,7 @@ impl Tail<'_> {
         self.send_rows(waiting).await
     }
 
-    pub(super) async fn rows(
-        &mut self,
-        event: &Event,
-        kind: EventType,
-        stream: &LogStream,
-    ) -> Result<()> {
+    pub(super) async fn rows(&mut self, event: &LogEvent<'_>, kind: EventType) -> Result<()> {
         let id = table_id(event.data())
             .ok_or_else(|| Error::definite("damaged event: a rows event is too short"))?;
         if id == DUMMY_TABLE_ID {
@@ -49,13 +44,10 @@ impl Tail<'_> {
                 )));
             }
         };
-        let result = match (kind, event.read_data().map_err(damaged)?) {
-            (EventType::PARTIAL_UPDATE_ROWS_EVENT, _) => {
-                Err(Error::definite("JSON columns are logged in part")
-                    .advice("Set binlog_row_value_options='' and start the job anew"))
-            }
-            (_, Some(EventData::RowsEvent(rows))) => self.decode(index, &rows, stream).await,
-            _ => Err(Error::definite("damaged event: rows cannot be read")),
+        let result = match event.rows(kind)? {
+            Some(rows) => self.decode(index, &rows).await,
+            None => Err(Error::definite("JSON columns are logged in part")
+                .advice("Set binlog_row_value_options='' and start the job anew")),
         };
         match result {
             Err(error) if !error.is_transient() => {
@@ -65,19 +57,9 @@ impl Tail<'_> {
         }
     }
 
-    async fn decode(
-        &mut self,
-        index: usize,
-        rows: &RowsEventData<'_>,
-        stream: &LogStream,
-    ) -> Result<()> {
+    async fn decode(&mut self, index: usize, rows: &RowsEventData<'_>) -> Result<()> {
         match &mut self.phase {
-            Phase::Xa(_, waiting) => {
-                let map = stream
-                    .table_map(rows.table_id())
-                    .ok_or_else(|| Error::definite("damaged log: rows without a table map"))?;
-                waiting.decode(index, &self.tables, map, rows)
-            }
+            Phase::Xa(_, waiting) => waiting.decode(index, &self.tables, rows),
             Phase::Open => {
                 let (count, batch) = self.tables.decode(index, rows)?;
                 self.open_rows += count as u64;
@@ -90,7 +72,7 @@ impl Tail<'_> {
         }
     }
 
-    pub(super) async fn xa_prepare(&mut self, event: &Event) -> Result<()> {
+    pub(super) async fn xa_prepare(&mut self, event: &LogEvent<'_>) -> Result<()> {
         let one_phase = event.data().first().is_some_and(|flag| *flag != 0);
         let Phase::Xa(xid, rows) = std::mem::replace(&mut self.phase, Phase::Edge) else {
             return Err(Error::definite(

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use mysql_common::binlog::events::{RowsEventData, TableMapEvent};
+use mysql_common::binlog::events::RowsEventData;
 
 use super::{Gtid, tables::Tables};
 use crate::{
@@ -32,12 +32,12 @@ impl XaRows {
         &mut self,
         index: usize,
         tables: &Tables,
-        map: &TableMapEvent<'_>,
         event: &RowsEventData<'_>,
     ) -> Result<()> {
         let decoder = match self.decoders.entry(index) {
             std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::hash_map::Entry::Vacant(entry) => {
+                let map = tables.map(event.table_id())?;
                 entry.insert(tables.decoder(index, map)?)
             }
         };

@@ -1,4 +1,4 @@
-//! A client of our own, for reading rows only: packets are taken apart where they lie in one
+//! A client of our own, for rows and for the log: packets are taken apart where they lie in one
 //! buffer, and their values go straight into columns, without a copy or an allocation a row.
 //! Everything else stays with `mysql_async`, whose errors are used here too, so that a person
 //! reads the same words whichever client met the trouble.
@@ -9,6 +9,7 @@
 mod auth;
 mod cell;
 mod conn;
+mod dump;
 mod frames;
 mod handshake;
 mod statement;

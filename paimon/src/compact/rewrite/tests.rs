@@ -193,7 +193,11 @@ async fn what_changes_on_the_way_is_read() {
         table.add(0..MANY, None);
         table.add(MANY..2 * MANY, None);
         let after = table.compact().await;
-        assert_ne!(table.row_groups(&after[0]).await, [MANY, MANY], "{options:?}");
+        assert_ne!(
+            table.row_groups(&after[0]).await,
+            [MANY, MANY],
+            "{options:?}"
+        );
         same_metadata(&after[0], &table.write_file(5, &table.batches));
     }
 }
