@@ -50,15 +50,18 @@ impl Payload {
         // What is taken grows with what comes, not with what a length says.
         let (header, event) = (BinlogEventHeader::LEN as u64, &mut self.event);
         let got = self.events.by_ref().take(header).read_to_end(event);
-        if got.map_err(damaged)? == 0 {
-            return Ok(false);
+        let cut_off = || damaged(io::ErrorKind::UnexpectedEof.into());
+        match got.map_err(damaged)? as u64 {
+            0 => return Ok(false),
+            got if got == header => {}
+            _ => return Err(cut_off()),
         }
         let length = event.get(LENGTH).and_then(<[u8]>::first_chunk::<4>);
         let length = length.map_or(0, |bytes| u64::from(u32::from_le_bytes(*bytes)));
         let rest = length.saturating_sub(header);
         let got = self.events.by_ref().take(rest).read_to_end(event);
         if got.map_err(damaged)? as u64 != rest {
-            return Err(damaged(io::ErrorKind::UnexpectedEof.into()));
+            return Err(cut_off());
         }
         Ok(true)
     }
