@@ -147,28 +147,33 @@ fn parse_short(digits: &[u8], scale: usize) -> Option<u64> {
         _ => {
             let (integer, fraction) =
                 digits.split_at_checked(digits.len().checked_sub(scale + 1)?)?;
-            (integer, fraction.strip_prefix(b".")?)
+            let (b'.', fraction) = fraction.split_first()? else {
+                return None;
+            };
+            (integer, fraction)
         }
     };
-    let mut value = 0_u64;
-    for digit in integer.iter().chain(fraction) {
-        let digit = digit.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
+    let (mut value, mut is_number) = (0_u64, !digits.is_empty());
+    for part in [integer, fraction] {
+        for digit in part {
+            let digit = digit.wrapping_sub(b'0');
+            is_number &= digit <= 9;
+            value = value * 10 + u64::from(digit & 15);
         }
-        value = value * 10 + u64::from(digit);
     }
-    (!digits.is_empty()).then_some(value)
+    is_number.then_some(value)
 }
 
 /// The number of a text without its point; the text must have `scale` fractional digits.
+#[inline]
 pub(crate) fn parse_unscaled(text: &[u8], scale: u8) -> Handled<i128> {
-    let (sign, digits) = match text.split_first() {
-        Some((b'-', digits)) => (-1, digits),
-        _ => (1, text),
+    let (is_negative, digits) = match text.split_first() {
+        Some((b'-', digits)) => (true, digits),
+        _ => (false, text),
     };
     if let Some(value) = parse_short(digits, usize::from(scale)) {
-        return Ok(sign * i128::from(value));
+        let value = i128::from(value);
+        return Ok(if is_negative { -value } else { value });
     }
     let (negative, integer, fraction) = split(text)?;
     if fraction.len() != usize::from(scale) {

@@ -8,26 +8,49 @@ pub(crate) const DAY_MICROS: i64 = 86_400_000_000;
 /// Days since 1970-01-01, or `None` when it is not a date of the calendar (years 0 to 9999; the
 /// server counts year 0 as a leap year, as the proleptic Gregorian calendar does).
 pub(crate) fn days(year: u32, month: u32, day: u32) -> Option<i32> {
-    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let last = match month {
-        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
-        4 | 6 | 9 | 11 => 30,
-        2 if leap => 29,
-        2 => 28,
-        _ => return None,
-    };
+    let near = year
+        .checked_sub(NEAR_FIRST)
+        .and_then(|at| NEAR.get(at as usize));
+    let (first, leap) = near.copied().unwrap_or_else(|| year_of(year));
+    let month_at = (month as usize).wrapping_sub(1);
+    let last = LAST_DAYS.get(month_at)? + u32::from(leap && month == 2);
     if day == 0 || day > last || year > 9999 {
         return None;
     }
-    // Leap years before this one: of each four, but of a hundred only one in four.
-    let leaps = year.div_ceil(4) - year.div_ceil(100) + year.div_ceil(400);
-    let months = DAYS_BEFORE.get(month as usize).copied()? + u32::from(leap && month > 2);
-    let since_year_0 = year * 365 + leaps + months + day - 1;
-    Some(since_year_0 as i32 - DAYS_TO_1970)
+    let before = DAYS_BEFORE.get(month_at)? + u32::from(leap && month > 2) + day - 1;
+    Some(first + before as i32)
 }
 
-/// Days of a year before a month, by the month's number; of a year that is no leap year.
-const DAYS_BEFORE: [u32; 13] = [0, 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
+/// Days from 1970-01-01 to the first day of a year, and whether it is a leap year.
+const fn year_of(year: u32) -> (i32, bool) {
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    // Leap years before this one: of each four, but of a hundred only one in four.
+    let leaps = year.div_ceil(4) - year.div_ceil(100) + year.div_ceil(400);
+    (
+        year.wrapping_mul(365).wrapping_add(leaps) as i32 - DAYS_TO_1970,
+        leap,
+    )
+}
+
+/// The years that nearly all dates are of, so that nothing is divided for them.
+const NEAR_FIRST: u32 = 1900;
+static NEAR: [(i32, bool); 256] = {
+    let mut years = [(0, false); 256];
+    let mut at = 0;
+    while at < years.len() {
+        #[expect(clippy::indexing_slicing, reason = "at is below the length")]
+        {
+            years[at] = year_of(NEAR_FIRST + at as u32);
+        }
+        at += 1;
+    }
+    years
+};
+
+/// Days of each month of a year that is no leap year.
+const LAST_DAYS: [u32; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+/// Days of such a year before each month.
+const DAYS_BEFORE: [u32; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
 /// Days from 0000-01-01 to 1970-01-01.
 const DAYS_TO_1970: i32 = 719_528;
 

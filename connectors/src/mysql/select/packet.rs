@@ -9,6 +9,7 @@ use crate::{
         buffer::{ColumnBuffer, Fault},
         charset::Charset,
         codec::{self, Codec},
+        decimal,
         temporal::Moment,
         wire::{Cell, Damaged, Wire, fixed, read_bytes, read_date},
     },
@@ -58,21 +59,37 @@ impl Step {
 
     /// Appends the value that `rest` starts with.
     #[inline]
-    fn push(
+    fn push<'a>(
         self,
-        codec: &Codec,
+        codec: impl FnOnce() -> Option<&'a Codec>,
         rest: &mut &[u8],
         buffer: &mut ColumnBuffer,
     ) -> Result<(), Trouble> {
         match self {
             Self::I32 => buffer.push_int(i64::from(i32::from_le_bytes(fixed(rest)?)))?,
             Self::I64 => buffer.push_int(i64::from_le_bytes(fixed(rest)?))?,
-            Self::Utf8 => codec::push_text(&Charset::Utf8, read_bytes(rest)?, buffer)?,
+            Self::Utf8 => {
+                let text = read_bytes(rest)?;
+                if !is_ascii(text) {
+                    return Ok(codec::push_text(&Charset::Utf8, text, buffer)?);
+                }
+                buffer.push_bytes(text)?;
+            }
             Self::Decimal(scale) => {
-                codec::push_decimal_text(scale, false, read_bytes(rest)?, buffer)?;
+                let unscaled = decimal::parse_unscaled(read_bytes(rest)?, scale)?;
+                buffer.push_decimal(unscaled)?;
             }
             Self::Date => {
-                let (year, month, day, ..) = read_date(rest)?;
+                let (year, month, day) = match **rest {
+                    [4, y, z, month, day, ref tail @ ..] => {
+                        *rest = tail;
+                        (u16::from_le_bytes([y, z]), month, day)
+                    }
+                    _ => {
+                        let (year, month, day, ..) = read_date(rest)?;
+                        (year, month, day)
+                    }
+                };
                 buffer.push_date(year.into(), month.into(), day.into())?;
             }
             Self::Moment => {
@@ -88,10 +105,33 @@ impl Step {
                 };
                 codec::push_moment(&moment, buffer)?;
             }
-            Self::Any(wire) => push(codec, wire.read(rest)?, buffer)?,
+            Self::Any(wire) => {
+                let codec = codec().ok_or(Damaged)?;
+                push(codec, wire.read(rest)?, buffer)?;
+            }
         }
         Ok(())
     }
+}
+
+/// Whether a text is ASCII, by as few steps as there are: most are, and short.
+#[inline]
+fn is_ascii(text: &[u8]) -> bool {
+    const HIGH: u128 = 0x8080_8080_8080_8080_8080_8080_8080_8080;
+    let ends = if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
+        let (chunks, _) = text.as_chunks::<16>();
+        let all = chunks
+            .iter()
+            .fold(0, |all, chunk| all | u128::from_ne_bytes(*chunk));
+        all | u128::from_ne_bytes(*first) | u128::from_ne_bytes(*last)
+    } else if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
+        u128::from(u64::from_ne_bytes(*first) | u64::from_ne_bytes(*last))
+    } else if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
+        u128::from(u32::from_ne_bytes(*first) | u32::from_ne_bytes(*last))
+    } else {
+        text.iter().fold(0, |all, byte| all | u128::from(*byte))
+    };
+    ends & HIGH == 0
 }
 
 /// Why a value is not appended.
@@ -212,12 +252,11 @@ impl SelectBuilder {
             return Err(plan.damaged());
         };
         let any_null = nulls.iter().any(|byte| *byte != 0);
-        let codecs = self.inner.codecs.iter();
-        let columns = codecs.zip(&plan.steps).zip(&mut self.buffers);
-        for (at, ((codec, step), buffer)) in columns.enumerate() {
+        let codecs = &self.inner.codecs;
+        for (at, (step, buffer)) in plan.steps.iter().zip(&mut self.buffers).enumerate() {
             let pushed = match any_null && is_null(nulls, at) {
                 true => buffer.push_null().map_err(Trouble::from),
-                false => step.push(codec, &mut rest, buffer),
+                false => step.push(|| codecs.get(at), &mut rest, buffer),
             };
             if let Err(trouble) = pushed {
                 return Err(self.troubled(plan, at, trouble));

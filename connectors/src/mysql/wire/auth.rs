@@ -1,6 +1,8 @@
 //! Logging in: what the account's plugin wants to see.
 //!
-//! Source: MySQL Internals, "Authentication Methods".
+//! Source: MySQL Internals, "Authentication Methods". `sha256_password` and `mysql_clear_password`
+//! (encrypted only) are answered too, which `mysql_async` does not: a job, whose other connections
+//! are its, meets them only once those can, too.
 
 use std::panic::catch_unwind;
 

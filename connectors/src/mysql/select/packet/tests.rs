@@ -264,6 +264,19 @@ fn damaged_rows_are_errors() {
 }
 
 #[test]
+fn ascii_is_known_at_every_place() {
+    for length in 0..100 {
+        let mut text = vec![b'x'; length];
+        assert!(is_ascii(&text));
+        for at in 0..length {
+            text[at] = 0x80;
+            assert!(!is_ascii(&text), "{at} of {length}");
+            text[at] = 0x7F;
+        }
+    }
+}
+
+#[test]
 fn columns_behind_the_list_are_left_alone() {
     let mut rng = seeded();
     let (plan, mut columns) = plan();
