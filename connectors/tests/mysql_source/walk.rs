@@ -14,10 +14,21 @@ pub async fn chunk(
     schema: &TableSchema,
     split: &Split,
 ) -> (ChunkEnd, Vec<RecordBatch>) {
-    let (out, mut batches) = mpsc::channel(1000);
-    let end = reader.read(schema, split, &out).await.unwrap();
-    let batches = std::iter::from_fn(|| batches.try_recv().ok()).collect();
-    (end, batches)
+    let (out, mut received) = mpsc::channel(2);
+    // As the job does: a batch of large rows waits until those before it were taken.
+    let read = async {
+        let end = reader.read(schema, split, &out).await.unwrap();
+        drop(out);
+        end
+    };
+    let taken = async {
+        let mut batches = Vec::new();
+        while let Some(batch) = received.recv().await {
+            batches.push(batch);
+        }
+        batches
+    };
+    tokio::join!(read, taken)
 }
 
 fn rows(batches: &[RecordBatch]) -> usize {

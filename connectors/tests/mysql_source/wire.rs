@@ -39,7 +39,12 @@ async fn refused(options: MysqlOptions) -> Error {
         panic!("a reader was opened");
     };
     let theirs = source.discover().await.unwrap_err();
-    assert_eq!(ours.to_string(), theirs.to_string());
+    // A server hides which accounts it has: for one that it has not it asks for any plugin, also
+    // for one that the other client does not know.
+    let is_strange = theirs.to_string().contains("Unknown authentication plugin");
+    if !is_strange {
+        assert_eq!(ours.to_string(), theirs.to_string());
+    }
     assert_eq!(ours.is_transient(), theirs.is_transient(), "{ours}");
     ours
 }
