@@ -17,6 +17,7 @@ use crate::{
     index::{DynamicBucketAssigner, SharedBuckets},
     key_order::KeyOrder,
     placement::{Place, Placement, bind, bytes_of},
+    storage,
     table::Table,
     table_options::Budget,
 };
@@ -248,7 +249,8 @@ impl WriteBuffer {
                 let runtime = tokio::runtime::Handle::current();
                 async move {
                     let task = tokio::task::spawn_blocking(move || {
-                        let files = runtime.block_on(flush.write(&place.folder, rows));
+                        let write = || runtime.block_on(flush.write(&place.folder, rows));
+                        let files = storage::blocking(write);
                         drop(flush);
                         (place, files)
                     });
