@@ -6,14 +6,18 @@ use std::{
     fs::File,
     io::{self, Read, Seek, SeekFrom, Write},
     ops::Range,
+    path::PathBuf,
 };
 
 use bytes::Bytes;
-use futures::{StreamExt, stream::BoxStream};
+use futures::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
 use object_store::{
-    CopyMode, CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
-    ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
-    Result,
+    CopyMode, CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
+    ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload,
+    PutResult, Result,
     local::LocalFileSystem,
     path::{Path, PathPart},
 };
@@ -39,7 +43,10 @@ thread_local! {
     static MAY_BLOCK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Does work on a thread that nothing else waits for: files are read on it then. Handed to another
+/// An object of so many bytes is read when it is opened.
+const READ_AT_ONCE_BYTES: u64 = 1 << 20;
+
+/// Does work on a thread that nothing else waits for: files are read and written on it then. Handed to another
 /// thread, each read would cost two switches, and memory that one thread takes and another gives
 /// back lies idle in between.
 pub(crate) fn blocking<T>(work: impl FnOnce() -> T) -> T {
@@ -79,6 +86,57 @@ fn read_ranges(file: &mut File, ranges: &[Range<u64>]) -> io::Result<Vec<Bytes>>
         }
     }
     Ok(read)
+}
+
+/// An object, read at once where it is small.
+fn get(location: &Path, path: PathBuf, is_head: bool) -> io::Result<GetResult> {
+    let file = File::open(&path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "it is a folder"));
+    }
+    let size = metadata.len();
+    let payload = match is_head || size > READ_AT_ONCE_BYTES {
+        true => GetResultPayload::File(file, path),
+        false => {
+            let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+            file.take(size).read_to_end(&mut bytes)?;
+            if bytes.len() as u64 != size {
+                let message = "it became shorter while it was read";
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, message));
+            }
+            let bytes = Bytes::from(bytes);
+            GetResultPayload::Stream(stream::once(async move { Ok(bytes) }).boxed())
+        }
+    };
+    Ok(GetResult {
+        payload,
+        meta: ObjectMeta {
+            location: location.clone(),
+            last_modified: metadata.modified()?.into(),
+            size,
+            e_tag: None,
+            version: None,
+        },
+        range: 0..size,
+        attributes: Default::default(),
+        extensions: Default::default(),
+    })
+}
+
+fn failed(location: &Path, error: io::Error) -> object_store::Error {
+    let is_missing = error.kind() == io::ErrorKind::NotFound;
+    let source = Box::new(error);
+    match is_missing {
+        true => object_store::Error::NotFound {
+            path: location.to_string(),
+            source,
+        },
+        false => object_store::Error::Generic {
+            store: "LocalFileSystem",
+            source,
+        },
+    }
 }
 
 /// Writes a file beside its place and puts it there, durably: in place of what was there, or only
@@ -135,16 +193,12 @@ impl LocalStore {
             Err(error) => error,
         };
         let exists = !may_replace && error.kind() == io::ErrorKind::AlreadyExists;
-        let source = Box::new(error);
         Some(Err(match exists {
             true => object_store::Error::AlreadyExists {
                 path: location.to_string(),
-                source,
+                source: Box::new(error),
             },
-            false => object_store::Error::Generic {
-                store: "LocalFileSystem",
-                source,
-            },
+            false => failed(location, error),
         }))
     }
 }
@@ -203,7 +257,16 @@ impl ObjectStore for LocalStore {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        self.0.get_opts(location, options).await
+        let is_plain = options.range.is_none()
+            && options.if_match.is_none()
+            && options.if_none_match.is_none()
+            && options.if_modified_since.is_none()
+            && options.if_unmodified_since.is_none();
+        if !MAY_BLOCK.get() || !is_plain {
+            return self.0.get_opts(location, options).await;
+        }
+        let path = self.0.path_to_filesystem(location)?;
+        get(location, path, options.head).map_err(|error| failed(location, error))
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
@@ -212,20 +275,7 @@ impl ObjectStore for LocalStore {
         }
         let path = self.0.path_to_filesystem(location)?;
         let read = File::open(path).and_then(|mut file| read_ranges(&mut file, ranges));
-        read.map_err(|error| {
-            let is_missing = error.kind() == io::ErrorKind::NotFound;
-            let source = Box::new(error);
-            match is_missing {
-                true => object_store::Error::NotFound {
-                    path: location.to_string(),
-                    source,
-                },
-                false => object_store::Error::Generic {
-                    store: "LocalFileSystem",
-                    source,
-                },
-            }
-        })
+        read.map_err(|error| failed(location, error))
     }
 
     fn delete_stream(
@@ -317,6 +367,43 @@ mod tests {
         let missing = fails("other", 0..1);
         assert!(matches!(missing, object_store::Error::NotFound { .. }));
         assert!(fails("file", 250..300).to_string().contains("byte 300"));
+    }
+
+    #[tokio::test]
+    async fn a_thread_of_its_own_gets_what_others_get() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("folder")).unwrap();
+        std::fs::write(folder.path().join("small"), b"0123").unwrap();
+        let large = vec![b'x'; READ_AT_ONCE_BYTES as usize + 1];
+        std::fs::write(folder.path().join("large"), &large).unwrap();
+        let store = LocalStore(LocalFileSystem::new_with_prefix(folder.path()).unwrap());
+        let runtime = tokio::runtime::Handle::current();
+        let compare = move || {
+            for name in ["small", "large"] {
+                let path = Path::from(name);
+                let get = || {
+                    let got = runtime.block_on(store.get(&path)).unwrap();
+                    let meta = got.meta.clone();
+                    let bytes = runtime.block_on(got.bytes()).unwrap();
+                    (meta.location, meta.last_modified, meta.size, bytes)
+                };
+                assert_eq!(blocking(get), get());
+                let head = || runtime.block_on(store.head(&path)).unwrap().size;
+                assert_eq!(blocking(head), head());
+            }
+            for name in ["missing", "folder", "small/below"] {
+                let path = Path::from(name);
+                let get = || runtime.block_on(store.get(&path)).map(|_| ()).unwrap_err();
+                let (own, other) = (blocking(get), get());
+                let is_missing = |error: &_| matches!(error, object_store::Error::NotFound { .. });
+                assert_eq!(
+                    is_missing(&own),
+                    is_missing(&other),
+                    "{name}: {own} {other}"
+                );
+            }
+        };
+        tokio::task::spawn_blocking(compare).await.unwrap();
     }
 
     #[tokio::test]
