@@ -1,7 +1,9 @@
 //! Avro files of one record type, as the format uses them for its metadata: codec `zstandard`, no
 //! other file metadata than schema and codec.
 
-use apache_avro::{Codec, Reader, Schema, Writer, ZstandardSettings};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use apache_avro::{Codec, Schema, Writer, ZstandardSettings, reader::datum::GenericDatumReader};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{DeserializeOwned, Visitor},
@@ -90,13 +92,217 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for AnyName<D> {
 
 /// Reads all records; fields are found by name, so older files with fewer fields are fine.
 pub(crate) fn decode<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<Vec<T>> {
-    let damaged = |error: apache_avro::Error| Error::Corrupt {
+    let damaged = |message: String| Error::Corrupt {
         path: path.to_owned(),
-        message: error.to_string(),
+        message,
     };
-    Reader::new(bytes)
-        .map_err(damaged)?
-        .into_deser_iter::<Record<T>>()
-        .map(|record| record.map(|record| record.0).map_err(damaged))
-        .collect()
+    let (header, mut rest) = Header::read(bytes).map_err(damaged)?;
+    let schema = writer_schema(header.schema).map_err(damaged)?;
+    let reader = GenericDatumReader::builder(&schema)
+        .build()
+        .map_err(|error| damaged(error.to_string()))?;
+    let mut records = Vec::new();
+    while !rest.is_empty() {
+        let (count, block) = header.block(&mut rest).map_err(damaged)?;
+        let mut block = block.as_slice();
+        for _ in 0..count {
+            let before = block.len();
+            let record = reader.read_deser::<Record<T>>(&mut block);
+            records.push(record.map_err(|error| damaged(error.to_string()))?.0);
+            // No end would ever come.
+            if block.len() == before {
+                return Err(damaged("an Avro record without bytes".to_owned()));
+            }
+        }
+    }
+    Ok(records)
+}
+
+const MAGIC: &[u8; 4] = b"Obj\x01";
+
+/// What stands before the blocks of a file.
+///
+/// The library's own reader parses the schema of each file anew, which takes far longer than the few
+/// records that a manifest holds.
+struct Header<'a> {
+    schema: &'a [u8],
+    codec: Codec,
+    marker: &'a [u8],
+}
+
+impl<'a> Header<'a> {
+    /// The header of a file and what is behind it.
+    ///
+    /// Source: Avro specification 1.11, "Object Container Files".
+    fn read(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), String> {
+        let ends = || "it ends within the header of an Avro file".to_owned();
+        let mut rest = bytes.strip_prefix(MAGIC).ok_or("it is no Avro file")?;
+        let (mut schema, mut codec) = (None, Codec::Null);
+        loop {
+            let count = long(&mut rest).ok_or_else(ends)?;
+            if count == 0 {
+                break;
+            }
+            // A negative count is followed by the size of its block.
+            if count < 0 {
+                long(&mut rest).ok_or_else(ends)?;
+            }
+            for _ in 0..count.unsigned_abs() {
+                let key = part(&mut rest).ok_or_else(ends)?;
+                let value = part(&mut rest).ok_or_else(ends)?;
+                match key {
+                    b"avro.schema" => schema = Some(value),
+                    b"avro.codec" => {
+                        let name = String::from_utf8_lossy(value);
+                        let unknown = |_| format!("it is compressed with the codec {name:?}");
+                        codec = name.parse().map_err(unknown)?;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let (marker, rest) = rest.split_at_checked(16).ok_or_else(ends)?;
+        let header = Self {
+            schema: schema.ok_or("an Avro file without its schema")?,
+            codec,
+            marker,
+        };
+        Ok((header, rest))
+    }
+
+    /// The number of records of the next block, and their bytes.
+    fn block(&self, rest: &mut &'a [u8]) -> Result<(u64, Vec<u8>), String> {
+        let ends = || "it ends within a block of an Avro file".to_owned();
+        let negative = |_| "a block of an Avro file with a negative size".to_owned();
+        let count = long(rest).ok_or_else(ends)?;
+        let count = u64::try_from(count).map_err(negative)?;
+        let mut block = part(rest).ok_or_else(ends)?.to_vec();
+        let (marker, behind) = rest.split_at_checked(16).ok_or_else(ends)?;
+        if marker != self.marker {
+            return Err("a block of an Avro file does not end where it should".to_owned());
+        }
+        *rest = behind;
+        let decompressed = self.codec.decompress(&mut block);
+        decompressed.map_err(|error| error.to_string())?;
+        Ok((count, block))
+    }
+}
+
+/// Takes a number of variable length.
+fn long(bytes: &mut &[u8]) -> Option<i64> {
+    let mut value = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some((value >> 1) as i64 ^ -((value & 1) as i64));
+        }
+    }
+    None
+}
+
+/// Takes bytes that their length stands before.
+fn part<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = usize::try_from(long(bytes)?).ok()?;
+    let (part, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    Some(part)
+}
+
+/// Schemas that are kept: one for each kind of file and each writer whose files are met.
+const SCHEMAS_MAX: usize = 32;
+
+/// Schemas of files by their texts.
+static SCHEMAS: Mutex<Vec<(Box<[u8]>, Arc<Schema>)>> = Mutex::new(Vec::new());
+
+/// The schema of a text, parsed when it is first met.
+fn writer_schema(text: &[u8]) -> Result<Arc<Schema>, String> {
+    let known = |schemas: &[(Box<[u8]>, Arc<Schema>)]| {
+        let same = schemas.iter().find(|(known, _)| **known == *text);
+        same.map(|(_, schema)| schema.clone())
+    };
+    let schemas = || SCHEMAS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(schema) = known(&schemas()) {
+        return Ok(schema);
+    }
+    let utf8 = std::str::from_utf8(text).map_err(|error| error.to_string())?;
+    let schema = Arc::new(Schema::parse_str(utf8).map_err(|error| error.to_string())?);
+    let mut schemas = schemas();
+    if schemas.len() >= SCHEMAS_MAX {
+        schemas.remove(0);
+    }
+    schemas.push((text.into(), schema.clone()));
+    Ok(schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCHEMA: &str = r#"{"type":"record","name":"r","fields":[
+{"name":"a","type":"long"},{"name":"b","type":"string"}]}"#;
+
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    struct Row {
+        a: i64,
+        b: String,
+    }
+
+    fn rows(count: usize) -> Vec<Row> {
+        let row = |n: usize| Row {
+            a: n as i64 * 7919 - 5000,
+            b: format!("row {n}"),
+        };
+        (0..count).map(row).collect()
+    }
+
+    fn encoded(rows: &[Row]) -> Vec<u8> {
+        let schema = schema(SCHEMA).unwrap();
+        let mut file = AvroFile::new(&schema).unwrap();
+        for row in rows {
+            file.append(Record(row.clone())).unwrap();
+        }
+        file.finish().unwrap()
+    }
+
+    #[test]
+    fn records_of_many_blocks_read_back() {
+        for count in [0, 1, 20_000] {
+            let rows = rows(count);
+            assert_eq!(decode::<Row>("f", &encoded(&rows)).unwrap(), rows);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_or_changed_is_an_error_or_shorter() {
+        let rows = rows(3);
+        let bytes = encoded(&rows);
+        for end in 0..bytes.len() {
+            let cut = decode::<Row>("f", &bytes[..end]);
+            assert!(cut.is_err() || cut.unwrap().len() < rows.len(), "{end}");
+        }
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut bytes = bytes.clone();
+                bytes[at] ^= 1 << bit;
+                // Neither a panic nor a loop.
+                let _ = decode::<Row>("f", &bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_schema_is_parsed_once() {
+        let text = SCHEMA.replace("\"r\"", "\"once\"");
+        let first = writer_schema(text.as_bytes()).unwrap();
+        let second = writer_schema(text.as_bytes()).unwrap();
+        assert!(Arc::ptr_eq(&first, &second));
+        for number in 0..2 * SCHEMAS_MAX {
+            let other = SCHEMA.replace("\"r\"", &format!("\"r{number}\""));
+            writer_schema(other.as_bytes()).unwrap();
+        }
+        assert!(SCHEMAS.lock().unwrap().len() <= SCHEMAS_MAX);
+        assert!(writer_schema(b"{").is_err());
+    }
 }

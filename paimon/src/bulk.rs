@@ -8,8 +8,7 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Int8Array, Int64Array, RecordBatch, UInt32Array};
-use arrow_row::{RowConverter, Rows, SortField};
-use arrow_select::{concat::concat, interleave::interleave, take::take};
+use arrow_select::{concat::concat, take::take};
 use futures::{StreamExt, stream};
 
 use crate::{
@@ -18,7 +17,9 @@ use crate::{
     data_file_meta::{CommitMessage, DataFileMeta},
     error::{Error, Result},
     index::SharedBuckets,
+    key_order::{Key, KeyOrder, Keys},
     placement::{Place, Placement, bind, bytes_of},
+    row_numbers::{RowNumbers, gather},
     table::Table,
     table_options::{Budget, ChangelogProducer, TableOptions},
     write_buffer::{CHUNK_ROWS_MAX, WriteSettings, messages},
@@ -36,7 +37,7 @@ pub struct BulkWriter {
     settings: WriteSettings,
     sequence: i64,
     placement: Placement,
-    keys: RowConverter,
+    order: KeyOrder,
     lanes: Vec<Lane>,
     level: i32,
 }
@@ -47,7 +48,7 @@ struct Lane {
     place: Place,
     writer: RollingWriter,
     /// The greatest key so far; `None` before the first row, and once rows are out of order.
-    last_key: Option<Vec<u8>>,
+    last_key: Option<Key>,
     ordered: bool,
     /// Rows that are not yet encoded.
     pending: Vec<Vec<ArrayRef>>,
@@ -100,15 +101,9 @@ impl BulkWriter {
         let budget = Budget::new(table.schema())?;
         refuse_options(&table)?;
         let layout = FileLayout::new(&table)?;
-        let fields = layout
-            .keys()
-            .iter()
-            .filter_map(|at| table.schema().fields.get(*at))
-            .map(|field| SortField::new(field.data_type.arrow()))
-            .collect();
         Ok(Self {
             placement,
-            keys: RowConverter::new(fields)?,
+            order: layout.key_order()?,
             layout,
             table,
             settings: WriteSettings {
@@ -132,7 +127,7 @@ impl BulkWriter {
             return Ok(());
         }
         let columns = bind(&self.table, rows)?;
-        let keys = self.convert_keys(&columns)?;
+        let keys = self.order.keys(&self.layout.key_columns(&columns))?;
         self.placement.load(&[&columns]).await?;
         let places = self.placement.place(&columns);
         self.placement.release();
@@ -167,12 +162,6 @@ impl BulkWriter {
         Ok(())
     }
 
-    fn convert_keys(&self, columns: &[ArrayRef]) -> Result<Rows> {
-        let keys = self.layout.keys().iter();
-        let keys: Vec<ArrayRef> = keys.filter_map(|at| columns.get(*at).cloned()).collect();
-        Ok(self.keys.convert_columns(&keys)?)
-    }
-
     fn open_lanes(&mut self) {
         for place in self.placement.places().iter().skip(self.lanes.len()) {
             self.lanes.push(Lane {
@@ -197,21 +186,26 @@ impl BulkWriter {
         &mut self,
         lane: usize,
         columns: Vec<ArrayRef>,
-        keys: &Rows,
+        keys: &Keys,
         picked: Option<&UInt32Array>,
     ) -> Result<()> {
         let Some(lane) = self.lanes.get_mut(lane) else {
             return Err(Error::Internal("no such bucket".into()));
         };
-        let rows = picked.map_or(keys.num_rows(), |picked| picked.len());
+        let rows = picked.map_or(keys.len(), |picked| picked.len());
         let row_of = |at: usize| picked.map_or(at, |picked| picked.value(at) as usize);
         let mut in_order = if lane.ordered { rows } else { 0 };
         if lane.ordered {
-            for at in 0..rows {
-                let key = keys.row(row_of(at));
+            // Nearly always so, and looked at in one go.
+            let ascends = picked.is_none() && keys.is_strictly_ascending();
+            let compared = if ascends { rows.min(1) } else { rows };
+            for at in 0..compared {
                 let order = match at {
-                    0 => lane.last_key.as_deref().map(|last| last.cmp(key.as_ref())),
-                    _ => Some(keys.row(row_of(at - 1)).cmp(&key)),
+                    0 => lane
+                        .last_key
+                        .as_ref()
+                        .map(|last| keys.compare_with(last, row_of(0))),
+                    _ => Some(keys.compare(row_of(at - 1), row_of(at))),
                 };
                 match order {
                     None | Some(std::cmp::Ordering::Less) => {}
@@ -225,7 +219,7 @@ impl BulkWriter {
                 }
             }
             if in_order == rows && rows > 0 {
-                lane.last_key = Some(keys.row(row_of(rows - 1)).as_ref().to_vec());
+                lane.last_key = keys.get(row_of(rows - 1));
             }
         }
         if in_order == rows {
@@ -245,7 +239,7 @@ impl BulkWriter {
                 lane.encode(self.sequence).await?;
             }
         } else if lane.pending_bytes as u64 >= self.settings.target_file_bytes {
-            lane.sort(&self.table, &self.layout, &self.keys, self.sequence)
+            lane.sort(&self.table, &self.layout, &self.order, self.sequence)
                 .await?;
         }
         Ok(())
@@ -268,7 +262,7 @@ impl BulkWriter {
                 lane.encode(self.sequence).await?;
                 lane.writer.flush_row_group().await?;
             } else {
-                lane.sort(&self.table, &self.layout, &self.keys, self.sequence)
+                lane.sort(&self.table, &self.layout, &self.order, self.sequence)
                     .await?;
             }
             if lane.bytes() > before / 2 {
@@ -293,16 +287,16 @@ impl BulkWriter {
             settings,
             sequence,
             placement,
-            keys,
+            order,
             lanes,
             ..
         } = self;
-        let (table, keys) = (&table, &keys);
+        let (table, order) = (&table, &order);
         let layout_ref = &layout;
         let done: Vec<_> = stream::iter(lanes)
             .map(|lane| async move {
                 let place = lane.place.clone();
-                (place, lane.finish(table, layout_ref, keys, sequence).await)
+                (place, lane.finish(table, layout_ref, order, sequence).await)
             })
             .buffered(settings.parallelism.max(1))
             .collect()
@@ -383,40 +377,28 @@ impl Lane {
         &mut self,
         table: &Table,
         layout: &FileLayout,
-        converter: &RowConverter,
+        order: &KeyOrder,
         sequence: i64,
     ) -> Result<()> {
         let pending = self.take_pending();
-        let mut keys = converter.empty_rows(0, 0);
-        let mut rows = Vec::new();
-        for (at, columns) in pending.iter().enumerate() {
-            let key_columns = layout.keys().iter();
-            let key_columns: Vec<ArrayRef> = key_columns
-                .filter_map(|key| columns.get(*key).cloned())
-                .collect();
-            converter.append(&mut keys, &key_columns)?;
-            let length = columns.first().map_or(0, |column| column.len());
-            rows.extend((0..length).map(|row| (at, row)));
+        let mut keys = order.none();
+        for columns in &pending {
+            order.append(&mut keys, &layout.key_columns(columns))?;
         }
-        let mut order: Vec<(usize, (usize, usize))> = rows.into_iter().enumerate().collect();
-        order.sort_unstable_by(|(left, _), (right, _)| keys.row(*left).cmp(&keys.row(*right)));
-        let neighbours = order.iter().zip(order.iter().skip(1));
-        for ((left, _), (right, (at, row))) in neighbours {
-            if keys.row(*left) == keys.row(*right) {
-                let columns = pending.get(*at).map(Vec::as_slice).unwrap_or_default();
-                return Err(duplicate(table, layout, columns, *row));
-            }
+        let lengths = pending.iter();
+        let lengths = lengths.map(|columns| columns.first().map_or(0, |column| column.len()));
+        let rows = RowNumbers::new(lengths)?;
+        let sorted = keys.sorted(None);
+        drop(keys);
+        if let Some(row) = sorted.second_of_a_key() {
+            let (batch, row) = rows.locate(row);
+            let columns = pending.get(batch).map(Vec::as_slice).unwrap_or_default();
+            return Err(duplicate(table, layout, columns, row));
         }
-        let order: Vec<(usize, usize)> = order.into_iter().map(|(_, at)| at).collect();
-        for chunk in order.chunks(CHUNK_ROWS_MAX) {
+        for chunk in sorted.rows.chunks(CHUNK_ROWS_MAX) {
+            let chunk = rows.locate_all(chunk);
             let columns = (0..table.schema().fields.len())
-                .map(|column| {
-                    let arrays: Vec<&dyn Array> = pending
-                        .iter()
-                        .filter_map(|columns| columns.get(column).map(AsRef::as_ref))
-                        .collect();
-                    Ok(interleave(&arrays, chunk)?)
-                })
+                .map(|column| gather(&pending, column, &chunk))
                 .collect::<Result<Vec<_>>>()?;
             let batch = all_inserts(columns, chunk.len(), sequence);
             self.writer.write(&batch).await?;
@@ -428,13 +410,13 @@ impl Lane {
         mut self,
         table: &Table,
         layout: &FileLayout,
-        converter: &RowConverter,
+        order: &KeyOrder,
         sequence: i64,
     ) -> Result<Vec<DataFileMeta>> {
         let written = if self.ordered {
             self.encode(sequence).await
         } else {
-            self.sort(table, layout, converter, sequence).await
+            self.sort(table, layout, order, sequence).await
         };
         match written {
             Ok(()) => self.writer.finish().await,

@@ -17,6 +17,7 @@ use crate::{
     data_file_meta::DataFileMeta,
     data_type::DataType,
     error::{Error, Result},
+    key_order::KeyOrder,
     stats::FileStats,
     table::Table,
     table_options::TableOptions,
@@ -123,6 +124,18 @@ impl FileLayout {
     /// Positions of the key columns among the table's columns.
     pub fn keys(&self) -> &[usize] {
         &self.keys
+    }
+
+    /// Of a table's columns those of the key, in order.
+    pub(crate) fn key_columns(&self, columns: &[ArrayRef]) -> Vec<ArrayRef> {
+        let keys = self.keys.iter();
+        keys.filter_map(|at| columns.get(*at).cloned()).collect()
+    }
+
+    /// How the table's keys compare.
+    pub(crate) fn key_order(&self) -> Result<KeyOrder> {
+        let fields = self.keys.iter();
+        KeyOrder::new(fields.filter_map(|at| self.table.fields.get(*at)))
     }
 
     /// Deletes files that no commit will name. What cannot be deleted is left and said in the log:

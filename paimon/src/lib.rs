@@ -109,6 +109,7 @@ mod fixture;
 pub mod fuzz;
 pub mod index;
 pub mod index_manifest;
+mod key_order;
 pub mod maintain;
 #[doc(hidden)]
 pub mod manifest;
@@ -119,6 +120,7 @@ mod partition;
 mod placement;
 pub mod read;
 pub mod rescale;
+mod row_numbers;
 pub mod schema;
 pub mod snapshot;
 #[doc(hidden)]

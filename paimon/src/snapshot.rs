@@ -216,20 +216,13 @@ impl Table {
         std::str::from_utf8(&bytes.ok()??).ok()?.trim().parse().ok()
     }
 
-    /// Writes the hints after snapshot `id` was made. Best effort: nobody depends on them.
-    pub(crate) async fn write_hints(&self, id: i64) {
-        let names: &[&str] = if id == 1 {
-            &["LATEST", "EARLIEST"]
-        } else {
-            &["LATEST"]
-        };
-        for name in names {
-            let path = self.hint_path(name);
-            if let Err(error) =
-                storage::put(self.store().as_ref(), &path, id.to_string().into_bytes()).await
-            {
-                tracing::debug!(table = self.name(), %error, "hint not written");
-            }
+    /// Writes the hint after snapshot `id` was made. Best effort: nobody depends on it. Hint
+    /// `EARLIEST` comes with the first expiry: until then the few snapshots are listed.
+    pub(crate) async fn write_hint(&self, id: i64) {
+        let path = self.hint_path("LATEST");
+        let text = id.to_string().into_bytes();
+        if let Err(error) = storage::put(self.store().as_ref(), &path, text).await {
+            tracing::debug!(table = self.name(), %error, "hint not written");
         }
     }
 }

@@ -393,11 +393,7 @@ fn extremes_of(column: &Column) -> Option<(Value, Value)> {
         Column::Decimal { digits, .. } => extremes(digits.values(), nulls, i128::cmp)
             .map(|(min, max)| (Value::Decimal(min), Value::Decimal(max))),
         Column::Text(array) => {
-            let mut values = array.iter().flatten();
-            let first = values.next()?;
-            let (min, max) = values.fold((first, first), |(min, max), value| {
-                (min.min(value), max.max(value))
-            });
+            let (min, max) = extreme_bytes(array.iter().flatten())?;
             Some((Value::Bytes(min.to_vec()), Value::Bytes(max.to_vec())))
         }
         Column::Timestamp { ticks, per_milli } if *per_milli <= 1_000 => {
@@ -406,6 +402,25 @@ fn extremes_of(column: &Column) -> Option<(Value, Value)> {
         }
         Column::Timestamp { .. } | Column::Bytes(_) | Column::Nested(_) => None,
     }
+}
+
+/// The least and the greatest of some values. Their first eight bytes decide nearly always, as one
+/// number.
+fn extreme_bytes<'a>(mut values: impl Iterator<Item = &'a [u8]>) -> Option<(&'a [u8], &'a [u8])> {
+    // Bytes that a shorter value lacks are behind no others.
+    let beginning = |bytes: &[u8]| match bytes.first_chunk() {
+        Some(word) => u64::from_be_bytes(*word),
+        None => (0..8).fold(0, |word, at| {
+            (word << 8) | u64::from(bytes.get(at).copied().unwrap_or(0))
+        }),
+    };
+    let first = values.next()?;
+    let first = (beginning(first), first);
+    let (min, max) = values.fold((first, first), |(min, max), value| {
+        let value = (beginning(value), value);
+        (min.min(value), max.max(value))
+    });
+    Some((min.1, max.1))
 }
 
 fn extremes<T: Copy>(
@@ -450,5 +465,38 @@ fn extremes<T: Copy>(
             .valid_indices()
             .filter_map(|row| values.get(row))
             .fold(None, widen),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_extremes_of_texts_are_those_of_their_bytes() {
+        let texts: [&[u8]; 12] = [
+            b"abcdefgh",
+            b"abcdefg",
+            b"abcdefghi",
+            b"abcdefgh\x00",
+            b"",
+            b"\x00",
+            b"\x00\x00",
+            b"abcdefgha",
+            b"abcdefghb",
+            b"\xff\xff\xff\xff\xff\xff\xff\xff",
+            b"\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+            b"zz",
+        ];
+        assert_eq!(extreme_bytes([].into_iter()), None);
+        for start in 0..texts.len() {
+            for end in start + 1..=texts.len() {
+                let some = &texts[start..end];
+                let least = some.iter().min().copied();
+                let greatest = some.iter().max().copied();
+                let found = extreme_bytes(some.iter().copied());
+                assert_eq!(found, least.zip(greatest));
+            }
+        }
     }
 }

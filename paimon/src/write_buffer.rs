@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int8Array, Int64Array, RecordBatch};
-use arrow_row::{RowConverter, Rows, SortField};
 use futures::{StreamExt, stream};
 
 use crate::{
@@ -16,7 +15,9 @@ use crate::{
     data_file_meta::{CommitMessage, DataFileMeta},
     error::{Error, Result},
     index::{DynamicBucketAssigner, SharedBuckets},
+    key_order::KeyOrder,
     placement::{Place, Placement, bind, bytes_of},
+    storage,
     table::Table,
     table_options::Budget,
 };
@@ -24,7 +25,7 @@ use crate::{
 mod flush;
 mod kinds;
 
-use flush::{BucketFlush, Merging, Written};
+use flush::{Flush, Merging, Written};
 use kinds::Kinds;
 
 /// Rows that are encoded at a time, at most.
@@ -93,6 +94,7 @@ pub struct WriteBuffer {
     table: Table,
     layout: Arc<FileLayout>,
     merging: Arc<Merging>,
+    order: Arc<KeyOrder>,
     kinds: Kinds,
     parallelism: usize,
     target_file_bytes: u64,
@@ -103,9 +105,6 @@ pub struct WriteBuffer {
     /// Nobody else places rows: a flush writes the index of buckets too.
     is_only_writer: bool,
 }
-
-/// Row of a batch.
-type RowAt = (usize, usize);
 
 impl WriteBuffer {
     /// For a table with a primary key, with fixed or dynamic buckets. Of the latter there may be one
@@ -147,6 +146,7 @@ impl WriteBuffer {
         let budget = Budget::new(table.schema())?;
         let layout = FileLayout::new(&table)?;
         Ok(Self {
+            order: Arc::new(layout.key_order()?),
             merging: Arc::new(Merging::new(table.schema())?),
             kinds: Kinds::new(table.schema())?,
             layout,
@@ -232,22 +232,26 @@ impl WriteBuffer {
             .map(|batch| batch.columns.as_slice())
             .collect();
         placement.load(&rows).await?;
-        let groups = group(placement, &self.batches, &self.merging)?;
+        let flush = Arc::new(Flush::new(
+            &self.layout,
+            &self.batches,
+            &self.merging,
+            &self.order,
+            self.target_file_bytes,
+        )?);
+        let groups = group(placement, &self.batches, &flush)?;
         placement.release();
         let jobs = placement.places().iter().cloned().zip(groups);
         let jobs = jobs
             .filter(|(_, rows)| !matches!(rows, Group::Some(rows) if rows.is_empty()))
             .map(|(place, rows)| {
-                let job = BucketFlush {
-                    layout: self.layout.clone(),
-                    batches: self.batches.clone(),
-                    merging: self.merging.clone(),
-                    target_file_bytes: self.target_file_bytes,
-                };
+                let flush = flush.clone();
                 let runtime = tokio::runtime::Handle::current();
                 async move {
                     let task = tokio::task::spawn_blocking(move || {
-                        let files = runtime.block_on(job.run(&place.folder, rows));
+                        let write = || runtime.block_on(flush.write(&place.folder, rows));
+                        let files = storage::blocking(write);
+                        drop(flush);
                         (place, files)
                     });
                     task.await
@@ -325,16 +329,17 @@ pub(crate) fn messages(
 enum Group {
     /// All rows of all batches.
     All,
-    Some(Vec<RowAt>),
+    /// By their numbers, ascending.
+    Some(Vec<u32>),
 }
 
 /// The rows of each place.
-fn group(placement: &mut Placement, batches: &[Buffered], merging: &Merging) -> Result<Vec<Group>> {
+fn group(placement: &mut Placement, batches: &[Buffered], flush: &Flush) -> Result<Vec<Group>> {
     let leaves_out = |batch: &Buffered| {
         let kinds = batch.kinds.as_ref();
-        kinds.is_some_and(|kinds| kinds.iter().any(|kind| merging.leaves_out(*kind)))
+        kinds.is_some_and(|kinds| kinds.iter().any(|kind| flush.merging.leaves_out(*kind)))
     };
-    let mut groups: Vec<Vec<RowAt>> = Vec::new();
+    let mut groups: Vec<Vec<u32>> = Vec::new();
     let mut is_all = !batches.iter().any(leaves_out);
     for (at, batch) in batches.iter().enumerate() {
         let places = placement.place(&batch.columns)?;
@@ -343,12 +348,14 @@ fn group(placement: &mut Placement, batches: &[Buffered], merging: &Merging) -> 
             continue;
         }
         groups.resize_with(placement.places().len(), Vec::new);
-        for row in 0..batch.rows {
+        let start = flush.rows.start(at);
+        let leaves_out = leaves_out(batch);
+        for (row, number) in (0..batch.rows).zip(start..) {
             let place = places.as_ref().and_then(|places| places.get(row)).copied();
-            if !merging.leaves_out(batch.kind(row))
+            if !(leaves_out && flush.merging.leaves_out(batch.kind(row)))
                 && let Some(group) = groups.get_mut(place.unwrap_or(0))
             {
-                group.push((at, row));
+                group.push(number);
             }
         }
     }
@@ -356,25 +363,6 @@ fn group(placement: &mut Placement, batches: &[Buffered], merging: &Merging) -> 
         true => vec![Group::All],
         false => groups.into_iter().map(Group::Some).collect(),
     })
-}
-
-/// Keys as bytes that compare as the format compares keys.
-pub(crate) fn key_rows(columns: &[ArrayRef]) -> Result<Rows> {
-    Ok(key_converter(columns)?.convert_columns(columns)?)
-}
-
-fn key_converter(columns: &[ArrayRef]) -> Result<RowConverter> {
-    let fields = columns
-        .iter()
-        .map(|column| SortField::new(column.data_type().clone()))
-        .collect();
-    Ok(RowConverter::new(fields)?)
-}
-
-fn is_strictly_ascending(keys: &Rows) -> bool {
-    keys.iter()
-        .zip(keys.iter().skip(1))
-        .all(|(key, next)| key < next)
 }
 
 #[cfg(test)]

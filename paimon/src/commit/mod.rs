@@ -385,7 +385,7 @@ impl TableCommitter {
             let stale = std::mem::take(&mut change.stale);
             match self.publish(request, change, names, delta).await? {
                 Published::Yes(snapshot) => {
-                    self.table.write_hints(snapshot).await;
+                    self.table.write_hint(snapshot).await;
                     *searched = Some(snapshot);
                     return Ok(Stage::Made(snapshot, stale));
                 }

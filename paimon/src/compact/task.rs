@@ -164,9 +164,20 @@ impl Compactor {
         scope: CompactScope,
         wanted: &impl Fn(&[u8]) -> bool,
     ) -> Result<Vec<CommitMessage>> {
-        let mut files = self.shared.table.live_files(snapshot).await?;
+        // Many small files: on this thread each would cost two switches to another and back.
+        let (table, at) = (self.shared.table.clone(), snapshot.clone());
+        let runtime = tokio::runtime::Handle::current();
+        let read = move || {
+            crate::storage::blocking(|| {
+                runtime.block_on(async {
+                    let files = table.live_files(&at).await?;
+                    Ok((files, table.index_files(&at).await?))
+                })
+            })
+        };
+        let read: Result<_> = tokio::task::spawn_blocking(read).await.map_err(lost)?;
+        let (mut files, index) = read?;
         files.retain(|file| wanted(&file.partition));
-        let index = self.shared.table.index_files(snapshot).await?;
         self.compact(scope, files, &index).await
     }
 

@@ -116,7 +116,7 @@ impl FileShape {
     fn properties(
         &self,
         compression: Compression,
-        repeats: impl Fn(usize, &DataType) -> bool,
+        repeats: impl Fn(usize, &DataField) -> bool,
     ) -> WriterProperties {
         let mut properties = WriterProperties::builder()
             .set_compression(compression)
@@ -126,9 +126,7 @@ impl FileShape {
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_created_by(concat!("headwater-paimon version ", env!("CARGO_PKG_VERSION")).into());
         for (at, field) in self.columns.iter().enumerate() {
-            let enabled = self
-                .dictionary
-                .unwrap_or_else(|| repeats(at, &field.data_type));
+            let enabled = self.dictionary.unwrap_or_else(|| repeats(at, field));
             for path in leaf_paths(&field.data_type, vec![field.name.clone()]) {
                 properties =
                     properties.set_column_dictionary_enabled(ColumnPath::new(path), enabled);
@@ -149,20 +147,24 @@ fn system_field(name: &str, id: i32, data_type: DataType) -> DataField {
     }
 }
 
-/// Whether values repeat so often that a dictionary pays.
-fn repeats(array: &ArrayRef, data_type: &DataType) -> bool {
-    let rows = array.len().min(SAMPLE_ROWS);
-    let Ok(encoder) = RowEncoder::new([(&array.slice(0, rows), data_type)]) else {
+/// Whether values repeat so often that a dictionary pays. It never does for a few rows, and less
+/// than the compressor does alone for a sequence number or kind that all rows have.
+fn repeats(array: &ArrayRef, field: &DataField) -> bool {
+    if array.len() < SAMPLE_ROWS {
+        return false;
+    }
+    let Ok(encoder) = RowEncoder::new([(&array.slice(0, SAMPLE_ROWS), &field.data_type)]) else {
         // Values within others are not looked at.
         return true;
     };
     let mut writer = BinaryRowWriter::new(1);
     let mut seen = HashSet::new();
-    for row in 0..rows {
+    for row in 0..SAMPLE_ROWS {
         encoder.encode(row, &mut writer);
         seen.insert(bucket::hash(writer.row()));
     }
-    seen.len() * REPEATS_MIN <= rows
+    let is_constant = seen.len() == 1 && matches!(field.id, SEQUENCE_FIELD_ID | KIND_FIELD_ID);
+    seen.len() * REPEATS_MIN <= SAMPLE_ROWS && !is_constant
 }
 
 /// Size of the pieces that a file is handed over in.
@@ -286,7 +288,7 @@ impl Encoder {
     ) -> Result<Self> {
         let names = shape.columns.iter().map(|field| field.name.clone());
         let names: Vec<String> = names.collect();
-        let repeats = |at: usize, _: &DataType| {
+        let repeats = |at: usize, _: &DataField| {
             let is_of = |column: &&ColumnChunkMetaData| {
                 column.column_path().parts().first() == names.get(at)
             };
@@ -299,7 +301,7 @@ impl Encoder {
     fn with_dictionaries(
         shape: Arc<FileShape>,
         compression: Compression,
-        repeats: impl Fn(usize, &DataType) -> bool,
+        repeats: impl Fn(usize, &DataField) -> bool,
     ) -> Result<Self> {
         let properties = Arc::new(shape.properties(compression, repeats));
         let file = SerializedFileWriter::new(Sink::default(), shape.parquet.clone(), properties)?;

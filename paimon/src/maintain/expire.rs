@@ -73,11 +73,6 @@ impl Table {
         if end > earliest {
             self.expire_until(&main, &ids, end, retention, &mut expired)
                 .await?;
-        } else {
-            let hint = main.hint_path(Record::Snapshot, "EARLIEST");
-            if !storage::exists(self.store().as_ref(), &hint).await? {
-                hint_earliest(self, &main, Record::Snapshot, earliest).await;
-            }
         }
         self.expire_changelogs(&main, latest, retention, now_ms, &mut expired)
             .await?;

@@ -167,7 +167,7 @@ impl History {
                 .await
                 .unwrap()
         );
-        self.table.write_hints(self.last).await;
+        self.table.write_hint(self.last).await;
         self.last
     }
 

@@ -1,21 +1,18 @@
-//! The flush of one bucket: sorts, merges and writes.
+//! What a flush does to each bucket: sorts, merges and writes.
 
 use std::{cmp::Ordering, sync::Arc};
 
-use arrow_array::{Array, ArrayRef, Int8Array, Int64Array};
-use arrow_row::{OwnedRow, RowConverter, Rows};
-use arrow_select::interleave::interleave;
+use arrow_array::{ArrayRef, Int8Array, Int64Array};
 
-use super::{
-    Buffered, CHUNK_BYTES, CHUNK_ROWS_MAX, Group, RowAt, is_strictly_ascending, key_converter,
-    key_rows, kinds::LEFT_OUT,
-};
+use super::{Buffered, CHUNK_BYTES, CHUNK_ROWS_MAX, Group, kinds::LEFT_OUT};
 use crate::{
     data_file::{FileLayout, FilePurpose, KeyValueBatch, RollingWriter, kind},
     data_file_meta::DataFileMeta,
-    error::{Error, Result},
+    error::Result,
+    key_order::{Key, KeyOrder, Keys, Sorted},
     merge::{self, Groups, MergeFunction, order::SequenceOrder},
     placement::bytes_of,
+    row_numbers::{RowNumbers, gather},
     schema::Schema,
     table_options::{ChangelogProducer, MergeEngine, TableOptions},
 };
@@ -105,16 +102,60 @@ impl Output {
     }
 }
 
-/// The flush of one bucket.
-pub(super) struct BucketFlush {
+/// A flush: what it has for all buckets.
+pub(super) struct Flush {
     pub(super) layout: Arc<FileLayout>,
     pub(super) batches: Arc<Vec<Buffered>>,
     pub(super) merging: Arc<Merging>,
     pub(super) target_file_bytes: u64,
+    pub(super) order: Arc<KeyOrder>,
+    pub(super) rows: RowNumbers,
+    /// Keys of all rows, where they are numbers. As bytes those of one bucket are made at a time.
+    keys: Option<Keys>,
+    chunk_rows: usize,
+    /// No row has a lower sequence number than one that stands before it.
+    sequences_ascend: bool,
 }
 
-impl BucketFlush {
-    pub(super) async fn run(&self, folder: &str, rows: Group) -> Result<Written> {
+impl Flush {
+    /// Of batches.
+    ///
+    /// # Errors
+    /// More rows than can be counted.
+    pub(super) fn new(
+        layout: &Arc<FileLayout>,
+        batches: &Arc<Vec<Buffered>>,
+        merging: &Arc<Merging>,
+        order: &Arc<KeyOrder>,
+        target_file_bytes: u64,
+    ) -> Result<Self> {
+        let rows = RowNumbers::new(batches.iter().map(|batch| batch.rows))?;
+        let mut keys = match **order {
+            KeyOrder::Bytes(_) => None,
+            KeyOrder::Narrow | KeyOrder::Wide => Some(order.none()),
+        };
+        if let Some(keys) = &mut keys {
+            for batch in batches.iter() {
+                order.append(keys, &layout.key_columns(&batch.columns))?;
+            }
+        }
+        let ends = |batch: &Buffered| batch.first_sequence + batch.rows as i64 - 1;
+        let mut pairs = batches.iter().zip(batches.iter().skip(1));
+        Ok(Self {
+            layout: layout.clone(),
+            merging: merging.clone(),
+            target_file_bytes,
+            order: order.clone(),
+            chunk_rows: chunk_rows(batches),
+            sequences_ascend: pairs.all(|(batch, next)| ends(batch) <= next.first_sequence),
+            batches: batches.clone(),
+            rows,
+            keys,
+        })
+    }
+
+    /// Writes the rows of a bucket.
+    pub(super) async fn write(&self, folder: &str, rows: Group) -> Result<Written> {
         let writer =
             || RollingWriter::new(&self.layout, folder.to_owned(), 0, self.target_file_bytes);
         let changelog = || writer().with_purpose(FilePurpose::Changelog);
@@ -125,7 +166,10 @@ impl BucketFlush {
         let written = match rows {
             // The common case of inserts, and the cheap one.
             Group::All if self.is_sorted()? => self.write_as_is(&mut output).await,
-            Group::All => self.write_merged(self.all(), &mut output).await,
+            Group::All => {
+                let rows = (0..self.rows.rows()).collect();
+                self.write_merged(rows, &mut output).await
+            }
             Group::Some(rows) => self.write_merged(rows, &mut output).await,
         };
         match written {
@@ -137,46 +181,30 @@ impl BucketFlush {
         }
     }
 
-    /// Every row of every batch.
-    fn all(&self) -> Vec<RowAt> {
-        let batches = self.batches.iter().enumerate();
-        batches
-            .flat_map(|(at, batch)| (0..batch.rows).map(move |row| (at, row)))
-            .collect()
-    }
-
     /// Whether the rows stand in the order of their keys, each key once.
     fn is_sorted(&self) -> Result<bool> {
-        let mut last: Option<OwnedRow> = None;
-        let mut converter: Option<RowConverter> = None;
+        if let Some(keys) = &self.keys {
+            return Ok(keys.is_strictly_ascending());
+        }
+        let mut last: Option<Key> = None;
         for batch in self.batches.iter() {
-            let keys = self.layout.keys().iter();
-            let keys: Vec<ArrayRef> = keys
-                .filter_map(|at| batch.columns.get(*at).cloned())
-                .collect();
-            let converter = match &mut converter {
-                Some(converter) => converter,
-                None => converter.insert(key_converter(&keys)?),
-            };
-            let keys = converter.convert_columns(&keys)?;
-            let follows = match (&last, keys.iter().next()) {
-                (Some(last), Some(first)) => last.row() < first,
-                _ => true,
-            };
-            if !follows || !is_strictly_ascending(&keys) {
+            let keys = self.order.keys(&self.layout.key_columns(&batch.columns))?;
+            let follows = last
+                .as_ref()
+                .is_none_or(|last| keys.compare_with(last, 0).is_lt());
+            if !follows || !keys.is_strictly_ascending() {
                 return Ok(false);
             }
-            last = keys.iter().next_back().map(|key| key.owned()).or(last);
+            last = keys.len().checked_sub(1).and_then(|row| keys.get(row));
         }
         Ok(true)
     }
 
     async fn write_as_is(&self, output: &mut Output) -> Result<()> {
-        let chunk_rows = self.chunk_rows();
         for batch in self.batches.iter() {
             let mut at = 0;
             while at < batch.rows {
-                let length = chunk_rows.min(batch.rows - at);
+                let length = self.chunk_rows.min(batch.rows - at);
                 output.write(&batch.rows_of(at, length)).await?;
                 at += length;
             }
@@ -184,151 +212,144 @@ impl BucketFlush {
         Ok(())
     }
 
-    async fn write_merged(&self, rows: Vec<RowAt>, output: &mut Output) -> Result<()> {
+    async fn write_merged(&self, rows: Vec<u32>, output: &mut Output) -> Result<()> {
         let keys = self.keys(&rows)?;
-        if is_strictly_ascending(&keys) {
+        if keys.is_strictly_ascending() {
             return self.write_rows(&rows, output).await;
         }
-        let order = self.sorted(rows, &keys)?;
+        let sorted = self.sorted(&rows, &keys)?;
+        drop(keys);
         if self.merging.function.takes_the_last() && output.changelog.is_none() {
-            return self.write_rows(&winners(order, &keys), output).await;
+            return self.write_rows(&sorted.into_last(), output).await;
         }
-        let chunk_rows = self.chunk_rows();
-        let (mut rows, mut ends) = (Vec::new(), Vec::new());
-        let mut order = order.into_iter().peekable();
-        while let Some((key, at)) = order.next() {
-            rows.push(at);
-            let next = order.peek().map(|(key, _)| keys.row(*key));
-            if next == Some(keys.row(key)) {
-                continue;
-            }
-            ends.push(rows.len());
-            if next.is_none() || rows.len() >= chunk_rows {
-                let batch = self.gather(&rows)?;
-                output.write_changelog(&batch).await?;
-                let groups = Groups {
-                    rows: &batch,
-                    ends: &ends,
-                };
-                let (merged, _) = self.merging.function.merge(&groups)?;
-                // So many values of a key may have become one long one.
-                for at in (0..merged.rows()).step_by(chunk_rows) {
-                    let length = chunk_rows.min(merged.rows() - at);
-                    output.data.write(&merged.slice(at, length)).await?;
-                }
-                rows.clear();
+        let (mut start, mut ends) = (0, Vec::new());
+        for (number, end) in sorted.ends.iter().enumerate() {
+            let end = *end as usize;
+            ends.push(end - start);
+            let is_last = number + 1 == sorted.ends.len();
+            if is_last || end - start >= self.chunk_rows {
+                let rows = sorted.rows.get(start..end).unwrap_or_default();
+                self.merge(rows, &ends, output).await?;
+                start = end;
                 ends.clear();
             }
         }
         Ok(())
     }
 
-    async fn write_rows(&self, rows: &[RowAt], output: &mut Output) -> Result<()> {
-        for chunk in rows.chunks(self.chunk_rows()) {
+    /// Merges and writes whole keys, which end at `ends`.
+    async fn merge(&self, rows: &[u32], ends: &[usize], output: &mut Output) -> Result<()> {
+        let batch = self.gather(rows)?;
+        output.write_changelog(&batch).await?;
+        let groups = Groups { rows: &batch, ends };
+        let (merged, _) = self.merging.function.merge(&groups)?;
+        // So many values of a key may have become one long one.
+        for at in (0..merged.rows()).step_by(self.chunk_rows) {
+            let length = self.chunk_rows.min(merged.rows() - at);
+            output.data.write(&merged.slice(at, length)).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_rows(&self, rows: &[u32], output: &mut Output) -> Result<()> {
+        for chunk in rows.chunks(self.chunk_rows) {
             output.write(&self.gather(chunk)?).await?;
         }
         Ok(())
     }
 
-    /// Rows that are encoded at a time.
-    fn chunk_rows(&self) -> usize {
-        let rows: usize = self.batches.iter().map(|batch| batch.rows).sum();
-        let bytes: usize = self
-            .batches
-            .iter()
-            .map(|batch| bytes_of(&batch.columns))
-            .sum();
-        let chunk_rows = CHUNK_BYTES / (bytes / rows.max(1)).max(1);
-        chunk_rows.clamp(1, CHUNK_ROWS_MAX)
-    }
-
-    fn sequence(&self, (at, row): RowAt) -> i64 {
-        let batch = self.batches.get(at);
+    fn sequence(&self, row: u32) -> i64 {
+        let (batch, row) = self.rows.locate(row);
+        let batch = self.batches.get(batch);
         batch.map_or(0, |batch| batch.first_sequence + row as i64)
     }
 
-    /// Rows by key, those of a key from the oldest to the newest; each with the number of its key.
-    fn sorted(&self, rows: Vec<RowAt>, keys: &Rows) -> Result<Vec<(usize, RowAt)>> {
-        let columns = self.merging.order.columns().iter();
-        let columns = columns
-            .map(|column| self.gather_column(*column, &rows))
-            .collect::<Result<Vec<_>>>()?;
-        let sequences = self.merging.order.rows_of_own(&columns)?;
-        let by_columns = |left: usize, right: usize| match &sequences {
-            Some(rows) => rows.row(left).cmp(&rows.row(right)),
+    /// The rows by key, those of a key from the oldest to the newest.
+    fn sorted(&self, rows: &[u32], keys: &Keys) -> Result<Sorted> {
+        let columns = self.merging.order.columns();
+        let columns = self.gather_columns(columns, rows)?;
+        let fields = self.merging.order.rows_of_own(&columns)?;
+        let by_fields = |left: u32, right: u32| match &fields {
+            Some(rows) => rows.row(left as usize).cmp(&rows.row(right as usize)),
             None => Ordering::Equal,
         };
-        let mut order: Vec<(usize, RowAt)> = rows.into_iter().enumerate().collect();
-        order.sort_unstable_by(|(left, left_at), (right, right_at)| {
-            keys.row(*left)
-                .cmp(&keys.row(*right))
-                .then_with(|| by_columns(*left, *right))
-                .then_with(|| self.sequence(*left_at).cmp(&self.sequence(*right_at)))
-                .then_with(|| left.cmp(right))
-        });
-        Ok(order)
+        let number = |at: u32| rows.get(at as usize).copied().unwrap_or_default();
+        let by_age = |left: u32, right: u32| {
+            by_fields(left, right).then_with(|| {
+                let (left, right) = (number(left), number(right));
+                self.sequence(left).cmp(&self.sequence(right))
+            })
+        };
+        // Where that is their order anyway none is compared.
+        let stand_by_age = fields.is_none() && self.sequences_ascend;
+        let mut sorted = keys.sorted((!stand_by_age).then_some(&by_age));
+        for row in &mut sorted.rows {
+            *row = number(*row);
+        }
+        Ok(sorted)
     }
 
-    fn keys(&self, rows: &[RowAt]) -> Result<Rows> {
-        let columns = self
-            .layout
-            .keys()
-            .iter()
-            .map(|column| self.gather_column(*column, rows))
-            .collect::<Result<Vec<_>>>()?;
-        key_rows(&columns)
+    fn keys(&self, rows: &[u32]) -> Result<Keys> {
+        match self.keys.as_ref().and_then(|keys| keys.take(rows)) {
+            Some(keys) => Ok(keys),
+            None => self
+                .order
+                .keys(&self.gather_columns(self.layout.keys(), rows)?),
+        }
     }
 
-    fn gather_column(&self, column: usize, rows: &[RowAt]) -> Result<ArrayRef> {
-        let arrays = self
-            .batches
-            .iter()
-            .map(|batch| batch.columns.get(column).map(AsRef::as_ref))
-            .collect::<Option<Vec<&dyn Array>>>()
-            .ok_or_else(|| Error::Internal(format!("no column {column}")))?;
-        Ok(interleave(&arrays, rows)?)
+    fn gather_columns(&self, columns: &[usize], rows: &[u32]) -> Result<Vec<ArrayRef>> {
+        if columns.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = self.rows.locate_all(rows);
+        let batches = || self.batches.iter().map(|batch| &batch.columns);
+        let columns = columns.iter();
+        columns
+            .map(|column| gather(batches(), *column, &rows))
+            .collect()
     }
 
-    fn gather(&self, rows: &[RowAt]) -> Result<KeyValueBatch> {
+    fn gather(&self, rows: &[u32]) -> Result<KeyValueBatch> {
         if let Some((batch, offset)) = self.run_of(rows) {
             return Ok(batch.rows_of(offset, rows.len()));
         }
-        let sequences = rows.iter().map(|at| self.sequence(*at));
-        let kinds = rows.iter().map(|(at, row)| {
-            self.batches
-                .get(*at)
-                .map_or(kind::INSERT, |batch| batch.kind(*row))
-        });
+        let rows = self.rows.locate_all(rows);
+        let rows_of = || {
+            rows.iter()
+                .filter_map(|(batch, row)| self.batches.get(*batch).map(|batch| (batch, *row)))
+        };
+        let sequences = rows_of().map(|(batch, row)| batch.first_sequence + row as i64);
+        let kinds = match self.batches.iter().all(|batch| batch.kinds.is_none()) {
+            true => Int8Array::from(vec![kind::INSERT; rows.len()]),
+            false => Int8Array::from_iter_values(rows_of().map(|(batch, row)| batch.kind(row))),
+        };
         let columns = self.batches.first().map_or(0, |batch| batch.columns.len());
+        let batches = || self.batches.iter().map(|batch| &batch.columns);
         Ok(KeyValueBatch {
             columns: (0..columns)
-                .map(|column| self.gather_column(column, rows))
+                .map(|column| gather(batches(), column, &rows))
                 .collect::<Result<_>>()?,
             sequences: Int64Array::from_iter_values(sequences),
-            kinds: Int8Array::from_iter_values(kinds),
+            kinds,
         })
     }
 
     /// Where the rows stand when they stand one behind the other in one batch.
-    fn run_of(&self, rows: &[RowAt]) -> Option<(&Buffered, usize)> {
-        let (at, offset) = *rows.first()?;
-        let follows = |(number, row): (usize, &RowAt)| *row == (at, offset + number);
-        rows.iter().enumerate().all(follows).then_some(())?;
-        Some((self.batches.get(at)?, offset))
+    fn run_of(&self, rows: &[u32]) -> Option<(&Buffered, usize)> {
+        let first = *rows.first()?;
+        let follows = |(number, row): (u32, &u32)| *row == first + number;
+        (0..).zip(rows).all(follows).then_some(())?;
+        let (batch, offset) = self.rows.locate(first);
+        let batch = self.batches.get(batch)?;
+        (offset + rows.len() <= batch.rows).then_some((batch, offset))
     }
 }
 
-/// The last row of each key.
-fn winners(order: Vec<(usize, RowAt)>, keys: &Rows) -> Vec<RowAt> {
-    let mut winners: Vec<RowAt> = Vec::with_capacity(order.len());
-    let mut previous = None;
-    for (key, at) in order {
-        let row = keys.row(key);
-        if previous == Some(row) {
-            winners.pop();
-        }
-        winners.push(at);
-        previous = Some(row);
-    }
-    winners
+/// Rows that are encoded at a time.
+fn chunk_rows(batches: &[Buffered]) -> usize {
+    let rows: usize = batches.iter().map(|batch| batch.rows).sum();
+    let bytes = batches.iter().map(|batch| bytes_of(&batch.columns));
+    let chunk_rows = CHUNK_BYTES / (bytes.sum::<usize>() / rows.max(1)).max(1);
+    chunk_rows.clamp(1, CHUNK_ROWS_MAX)
 }

@@ -35,10 +35,18 @@ fn int96_counts_days_and_nanoseconds() {
 
 #[test]
 fn a_dictionary_is_for_values_that_repeat() {
-    let same: ArrayRef = Arc::new(arrow_array::Int64Array::from(vec![7; 5000]));
-    let all: ArrayRef = Arc::new(arrow_array::Int64Array::from_iter_values(0..5000));
-    assert!(repeats(&same, &DataType::BigInt));
-    assert!(!repeats(&all, &DataType::BigInt));
+    let array = |values: Vec<i64>| -> ArrayRef { Arc::new(arrow_array::Int64Array::from(values)) };
+    let same = array(vec![7; 5000]);
+    let column = system_field("c", 1, DataType::BigInt);
+    assert!(repeats(&same, &column));
+    assert!(!repeats(&array((0..5000).collect()), &column));
+    assert!(!repeats(&array(vec![7; 50]), &column));
+    let sequence = system_field("_SEQUENCE_NUMBER", SEQUENCE_FIELD_ID, DataType::BigInt);
+    assert!(!repeats(&same, &sequence));
+    assert!(repeats(
+        &array((0..5000).map(|it| it % 4).collect()),
+        &sequence
+    ));
 }
 
 /// Table `nested` is of Java Paimon 1.4.2, its second file of its second schema.

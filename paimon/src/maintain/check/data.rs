@@ -16,11 +16,11 @@ use crate::{
     data_file_meta::SimpleStats,
     data_type::DataField,
     error::Result,
+    key_order::key_rows,
     read::{FileOpener, KIND, SEQUENCE, Wanted},
     schema::Schema,
     stats::FileStats,
     table::Table,
-    write_buffer::key_rows,
 };
 
 use super::{Checker, ProblemKind};
