@@ -6,7 +6,7 @@ import re
 import shutil
 import time
 
-from process import Process
+import profiles
 from server import DATABASE, at_or_after, file_number, parse_position
 
 FILE = """\
@@ -50,7 +50,8 @@ class Job:
         # Another id for each run: a server notices late that a replica has gone, and the next run does not wait.
         text = FILE.format(**self.values, warehouse=self.warehouse, server_id=next(SERVER_IDS))
         self.file.write_text(text)
-        return Process([self.binary, "run", self.file, *words], self.folder / "log")
+        command = [self.binary, "run", self.file, *words]
+        return profiles.start(command, self.folder / "log", f"{self.table}-{self.values['mode']}")
 
     def forget(self):
         """Back to a job that never ran."""

@@ -59,6 +59,7 @@ def record(server, folder, name, table, write):
     subprocess.run(server.raw_log_command(first, folder), check=True)
     log, about = folder / f"{name}.binlog", folder / f"{name}.json"
     (folder / first).rename(log)
+    log.chmod(0o644)
     about.write_text(json.dumps(definition(name, table)) + "\n")
     return log, about
 
