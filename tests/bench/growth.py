@@ -33,11 +33,8 @@ def number(name, default):
 
 
 def take(bench):
-    workers(bench)
-    many_tables(bench)
-    example = kernels.build()
-    snapshots(bench, example)
-    hour(bench, example)
+    for part in PARTS.values():
+        part(bench)
 
 
 def workers(bench):
@@ -114,9 +111,9 @@ def steady(bench, count):
     return took, cpu
 
 
-def snapshots(bench, example):
+def snapshots(bench):
     """A commit of forty rows, as the table's snapshots become more and none of them expires."""
-    folder = bench.folder / "history"
+    folder, example = bench.folder / "history", kernels.build()
     lines = []
     for name, warehouse in [("on disk", folder), ("in memory", "memory")]:
         points = kernels.run(example, "history", warehouse, number("BENCH_SNAPSHOTS", 10_000))["commit_ms"]
@@ -130,11 +127,11 @@ def snapshots(bench, example):
          lines, logarithmic_x=True)
 
 
-def hour(bench, example):
+def hour(bench):
     """An hour of checkpoints of a second, one after the other and so in less than an hour: what is left, and how much
     slower it is to read than the same table fully compacted."""
     rows, commits, updates = number("BENCH_HOUR_ROWS", 1_000_000), number("BENCH_HOUR", 3600), number("BENCH_HOUR_UPDATES", 100)
-    merged, settled = bench.folder / "hour", bench.folder / "settled"
+    example, merged, settled = kernels.build(), bench.folder / "hour", bench.folder / "settled"
     told = kernels.run(example, "hour", merged, rows, commits, updates)
     shutil.copytree(merged, settled)
     compacted = kernels.run(example, "settle", settled)
@@ -159,3 +156,6 @@ def hour(bench, example):
     report.add(f"{name}: CPU of merging on read against compacted", of_merged / of_settled, "x", at_most=1.5)
     for folder in seconds:
         shutil.rmtree(folder)
+
+
+PARTS = {"growth-workers": workers, "growth-tables": many_tables, "growth-snapshots": snapshots, "growth-hour": hour}

@@ -17,9 +17,8 @@ import tables
 from server import DATABASE
 
 ROOT = Path(__file__).resolve().parents[2]
-# Millions of rows a CPU second.
-GOALS = {"decode": 1.5, "encode": 0.8}
-ROUNDS = 5
+# Rounds, and millions of rows a CPU second that are the goal. CPU time is counted in hundredths of a second: a mean of many.
+KERNELS = {"decode": (20, 1.5), "encode": (5, 0.8)}
 
 
 def build():
@@ -73,11 +72,11 @@ def take(bench):
         bench.server.create(name, table)
         recorded = record(bench.server, folder, name, table, lambda: bench.server.fill(name, table, count))
         bench.server.drop(name)
-        for kernel, goal in GOALS.items():
-            told = run(example, kernel, ROUNDS, *recorded)
+        for kernel, (rounds, goal) in KERNELS.items():
+            told = run(example, kernel, rounds, *recorded)
             if told["rows"] != count:
                 raise SystemExit(f"bench: {told['rows']} rows of {name} came out of {count}")
-            seconds = statistics.median(told["cpu_seconds"])
+            seconds = max(statistics.mean(told["cpu_seconds"]), 1e-6)
             what = "decode" if kernel == "decode" else "decode, sort and Parquet"
             goal = goal if name == "sysbench" else None
             bench.report.add(f"kernels: {name}, {what}, one core", count / seconds / 1e6, "M rows/s", at_least=goal)

@@ -26,7 +26,7 @@ NUMBERS = itertools.count(1)
 # The first that fits, in this order.
 PARTS = [
     ("kernel: network", r"^\[k\] .*(tcp|sock|skb|inet|ip_|net_|loopback|recv|send|xmit|dev_|napi|csum|copy_(to|from)_iter|_copy_to_iter|rep_movs|copy_user)"),
-    ("kernel: files", r"^\[k\] .*(ext4|xfs|btrfs|overlay|vfs|jbd2|blk|writeback|filemap|iomap|dentry|path_|inode|fsync|d_|lookup)"),
+    ("kernel: files", r"^\[k\] .*(ext4|xfs|btrfs|overlay|vfs|jbd2|blk|writeback|filemap|iomap|copy_folio|dentry|path_|inode|fsync|d_|lookup)"),
     ("kernel: memory", r"^\[k\] .*(page|fault|mmap|munmap|madvise|clear_|folio|alloc|free|zap|mem_cgroup|charge)"),
     ("kernel: the rest", r"^\[k\]"),
     ("zstd", r"ZSTD|HUF_|FSE_|HIST_|XXH|zstd"),
@@ -42,6 +42,7 @@ PARTS = [
     ("the rest of the lake", r"headwater_paimon"),
     ("columns in general (arrow)", r"arrow"),
     ("checksums", r"crc32|crc_"),
+    ("client library (mysql_async, mysql_common)", r"crossbeam_queue|bytes::bytes_mut"),
     ("runtime", r"tokio|futures|object_store|std::sys|pthread|syscall|epoll|clock_gettime|parking_lot"),
 ]
 

@@ -178,8 +178,12 @@ def build():
 def main():
     measures = {"snapshots": Bench.snapshots, "inserts": Bench.inserts, "updates": Bench.updates_and_deletes,
                 "loads": Bench.loads, "start": Bench.start, "kernels": Bench.kernels, "growth": Bench.growth, "lake": Bench.lake}
+    groups = list(measures)
+    for module in (loads, growth):
+        for name, take in module.PARTS.items():
+            measures[name] = lambda bench, take=take: take(bench) if bench.binary else None
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("only", nargs="*", help=f"measures to take: {', '.join(measures)} (default: all)")
+    parser.add_argument("only", nargs="*", help=f"measures to take: {', '.join(measures)} (default: all, with their parts)")
     parser.add_argument("--yardsticks", action="store_true", help="measure the server's clients only")
     parser.add_argument("--strict", action="store_true", help="exit with 1 where a goal is not met")
     arguments = parser.parse_args()
@@ -197,7 +201,7 @@ def main():
         machine = machine_line(server.version())
         server.create_tables()
         bench = Bench(binary, server, folder)
-        default = [name for name in measures if binary or name != "lake"]
+        default = [name for name in groups if binary or name != "lake"]
         for name in arguments.only or default:
             print(f"{name}:", flush=True)
             measures[name](bench)
