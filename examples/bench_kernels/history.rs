@@ -190,14 +190,17 @@ pub async fn settle(warehouse: &str) -> Result<String> {
 }
 
 /// Reads all of it.
-pub async fn read(warehouse: &str) -> Result<String> {
+pub async fn read(rounds: usize, warehouse: &str) -> Result<String> {
     let table = existing(warehouse).await?;
     let (mut clock, mut rows) = (Clock::new(), 0);
-    clock.start();
-    let mut batches = table.read().all(2).await?;
-    while let Some(batch) = batches.try_next().await? {
-        rows += batch.num_rows();
+    for _ in 0..rounds {
+        clock.start();
+        let mut batches = table.read().all(2).await?;
+        rows = 0;
+        while let Some(batch) = batches.try_next().await? {
+            rows += batch.num_rows();
+        }
+        clock.stop();
     }
-    clock.stop();
     Ok(clock.told(rows))
 }

@@ -12,7 +12,7 @@
 //! bench_kernels history WAREHOUSE|memory SNAPSHOTS
 //! bench_kernels hour    WAREHOUSE ROWS COMMITS UPDATES
 //! bench_kernels settle  WAREHOUSE            the table of `hour`, compacted fully
-//! bench_kernels read    WAREHOUSE            the table of `hour`, merged on read
+//! bench_kernels read    ROUNDS WAREHOUSE     the table of `hour`, merged on read
 //! ```
 //!
 //! LOG is a file of a server's log, TABLE one of JSON:
@@ -79,7 +79,7 @@ async fn main() -> Result<()> {
             history::hour(warehouse, counts).await?
         }
         ("settle", [warehouse]) => history::settle(warehouse).await?,
-        ("read", [warehouse]) => history::read(warehouse).await?,
+        ("read", [rounds, warehouse]) => history::read(rounds.parse()?, warehouse).await?,
         _ => return Err(USAGE.into()),
     };
     println!("{{{told}}}");

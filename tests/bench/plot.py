@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH, HEIGHT = 720, 420
-LEFT, RIGHT, TOP, BOTTOM = 76, 24, 70, 56
+LEFT, RIGHT, TOP, BOTTOM, INSET = 76, 24, 70, 56, 36
 COLOURS = ["#1f6feb", "#d1242f", "#1a7f37", "#8250df"]
 FONT = "font-family='system-ui, Helvetica, Arial, sans-serif'"
 
@@ -51,7 +51,9 @@ def text_of(value):
 def draw(path, title, x_name, y_name, lines, logarithmic=False, logarithmic_x=False):
     """Draws lines; both axes are logarithmic, or x only, or none. A linear axis begins at zero."""
     points = [point for line in lines for point in line.points]
-    x_axis = Axis([x for x, _ in points], LEFT, WIDTH - RIGHT, logarithmic or logarithmic_x)
+    x_axis = Axis([x for x, _ in points], LEFT + INSET, WIDTH - RIGHT - INSET, logarithmic or logarithmic_x)
+    if not x_axis.logarithmic:
+        x_axis.ticks = sorted({x for x, _ in points})
     y_axis = Axis([y for _, y in points], HEIGHT - BOTTOM, TOP, logarithmic)
     parts = [f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {WIDTH} {HEIGHT}' width='{WIDTH}' height='{HEIGHT}' {FONT} font-size='12'>",
              f"<rect width='{WIDTH}' height='{HEIGHT}' fill='#ffffff'/>", text(LEFT, 24, title, "start", size=16, colour="#1f2328")]
@@ -66,21 +68,24 @@ def draw(path, title, x_name, y_name, lines, logarithmic=False, logarithmic_x=Fa
     parts.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14, x_name, "middle"))
     middle = (TOP + HEIGHT - BOTTOM) / 2
     parts.append(text(18, middle, y_name, "middle", turned=True))
+    values = []
     for number, line in enumerate(lines):
         colour = COLOURS[number % len(COLOURS)]
         places = [(x_axis.place(x), y_axis.place(y), y) for x, y in line.points]
         parts.append(f"<polyline points='{' '.join(f'{x:.1f},{y:.1f}' for x, y, _ in places)}' fill='none' stroke='{colour}' stroke-width='2'/>")
-        # The values of the first line stand above it, those of the others below theirs.
-        for x, y, value in places:
-            parts += [f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3.5' fill='{colour}'/>",
-                      text(min(x, WIDTH - RIGHT - 14), y + (-9 if number == 0 else 19), text_of(value), "middle", colour=colour)]
+        for place, (x, y, value) in enumerate(places):
+            # The value of the highest line stands above its point, those of the others below theirs.
+            highest = all(place >= len(other.points) or value >= other.points[place][1] for other in lines)
+            values.append(text(x, y + (-10 if highest else 20), text_of(value), "middle", colour=colour, halo=True))
+            parts.append(f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3.5' fill='{colour}'/>")
         if len(lines) > 1:
             x = LEFT + 190 * number
             parts += [f"<line x1='{x}' y1='46' x2='{x + 22}' y2='46' stroke='{colour}' stroke-width='2'/>", text(x + 28, 50, line.name, "start")]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join([*parts, "</svg>"]) + "\n")
+    path.write_text("\n".join([*parts, *values, "</svg>"]) + "\n")
 
 
-def text(x, y, words, anchor, size=12, colour="#57606a", turned=False):
+def text(x, y, words, anchor, size=12, colour="#57606a", turned=False, halo=False):
     turn = f" transform='rotate(-90 {x:.1f} {y:.1f})'" if turned else ""
-    return f"<text x='{x:.1f}' y='{y:.1f}' text-anchor='{anchor}' font-size='{size}' fill='{colour}'{turn}>{escape(words)}</text>"
+    outline = " stroke='#ffffff' stroke-width='4' stroke-linejoin='round' paint-order='stroke'" if halo else ""
+    return f"<text x='{x:.1f}' y='{y:.1f}' text-anchor='{anchor}' font-size='{size}' fill='{colour}'{outline}{turn}>{escape(words)}</text>"
