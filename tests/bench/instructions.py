@@ -15,12 +15,14 @@ Environment: BENCH_PROFILE, BENCH_KERNELS_BIN as for run.py.
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import kernels
@@ -54,7 +56,7 @@ KERNELS = {
 
 def count(example, folder, rounds, words):
     """Instructions of a whole process, and the rows of a round."""
-    out = folder / "callgrind"
+    out = folder / "-".join(Path(str(word)).name for word in (*words, rounds))
     kernel, *rest = map(str, words)
     command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", example, kernel, str(rounds), *rest]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -106,9 +108,12 @@ def main():
     expected = json.loads(EXPECTED.read_text()) if EXPECTED.exists() else {}
     example, began = kernels.build(), time.monotonic()
     slower, faster = [], []
-    with tempfile.TemporaryDirectory() as folder:
-        for name in arguments.only or KERNELS:
-            counted, before = measure(example, Path(folder), KERNELS[name]), expected.get(name)
+    names = arguments.only or list(KERNELS)
+    # Side by side, since time does not count.
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
+        counts = pool.map(lambda name: measure(example, Path(folder), KERNELS[name]), names)
+        for name, counted in zip(names, counts):
+            before = expected.get(name)
             change = counted / before - 1 if before else 0
             print(f"  {name}: {counted:,.0f} instructions a {'commit' if name == 'commit' else 'row'}"
                   + (f", {change:+.1%}" if before else ", not known before"), flush=True)
