@@ -141,3 +141,46 @@ fn push(decoder: &mut RowDecoder, event: &Event) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{cast::AsArray, types::Int32Type};
+
+    use super::*;
+
+    #[test]
+    fn what_a_server_logged_comes_out() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/bench/recorded");
+        let log = folder.join("sysbench.binlog");
+        let name = TableName::new("headwater_bench", "sysbench");
+        let columns = [
+            ("id", "INT NOT NULL"),
+            ("k", "INT NOT NULL"),
+            ("c", "CHAR(120) NOT NULL"),
+            ("pad", "CHAR(60) NOT NULL"),
+        ];
+        let columns = columns.map(|(name, text)| (name.to_owned(), text.to_owned()));
+        let table = Arc::new(table(name.clone(), &columns, vec!["id".to_owned()]).unwrap());
+        let recording = Recording::read(&log, &name).unwrap();
+        assert!(recording.bytes() > 500 * 180, "{}", recording.bytes());
+        let mut decoder = recording.decoder(&table).unwrap();
+        let mut ids = Vec::new();
+        for batch in recording.batches(&mut decoder) {
+            let rows = batch.unwrap().rows;
+            ids.extend_from_slice(rows.column(0).as_primitive::<Int32Type>().values());
+            assert!(
+                rows.column(2)
+                    .as_string::<i32>()
+                    .iter()
+                    .all(|text| text.unwrap().len() == 119)
+            );
+        }
+        assert_eq!(ids, (1..=500).collect::<Vec<_>>());
+
+        let other = Recording::read(&log, &TableName::new("headwater_bench", "other"));
+        let error = other.unwrap_err().to_string();
+        assert!(error.contains("no row of the table"), "{error}");
+        let none = Recording::read(&folder.join("sysbench.json"), &name);
+        assert!(none.unwrap_err().to_string().contains("sysbench.json"));
+    }
+}
