@@ -70,10 +70,10 @@ impl Recording {
             Error::definite(format!("the log file {}: {what}", file.display()))
         };
         let opened = File::open(file).map_err(|error| wrong(&error))?;
-        let mut log = BinlogFile::new(BinlogVersion::Version4, BufReader::new(opened))
+        let log = BinlogFile::new(BinlogVersion::Version4, BufReader::new(opened))
             .map_err(|error| wrong(&error))?;
         let (mut map, mut id, mut events, mut bytes) = (None, None, Vec::new(), 0);
-        while let Some(event) = log.next() {
+        for event in log {
             let event = event.map_err(|error| wrong(&error))?;
             match event.read_data().map_err(|error| wrong(&error))? {
                 Some(EventData::TableMapEvent(found))
