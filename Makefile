@@ -9,7 +9,7 @@ BUILD_DIR := $(or $(CARGO_TARGET_DIR),target)
 export HEADWATER_CACHE ?= $(CURDIR)/.cache
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench bench-lake chaos races fuzz lint fmt doc tools oracles clean
+.PHONY: help build demo test bench bench-lake bench-peers instructions chaos races fuzz lint fmt doc tools oracles clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -40,6 +40,14 @@ bench: tools ## speed and memory against the server's own clients and other engi
 bench-lake: tools ## the lake's engine against Java Paimon and pypaimon-rust alone (ROWS=2000000); target/bench/lake.json
 	@command -v python3 >/dev/null || tests/services/install.sh python3
 	@BENCH_PROFILE=$${BENCH_PROFILE:-$(PROFILE)} python3 tests/bench/lake.py
+
+bench-peers: tools ## against Debezium, Java Paimon, pypaimon-rust, and Flink CDC where it is; target/bench/peers.json
+	@command -v python3 >/dev/null || tests/services/install.sh python3
+	@BENCH_PROFILE=$${BENCH_PROFILE:-$(PROFILE)} python3 tests/bench/peers.py
+
+instructions: tools ## instructions of the hot kernels against those that are expected (WORDS=--renew)
+	@command -v python3 >/dev/null || tests/services/install.sh python3
+	@BENCH_PROFILE=$${BENCH_PROFILE:-$(PROFILE)} python3 tests/bench/instructions.py $(WORDS)
 
 lint: tools ## format, clippy, licences and sources of dependencies
 	$(CARGO) fmt --all --check

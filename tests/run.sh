@@ -44,6 +44,10 @@ else
   step "tests that have a server to themselves" "${test[@]}" --test mysql_source -- --ignored --test-threads=1
 fi
 
+if [[ $# -eq 0 ]]; then
+  BENCH_PROFILE=${PROFILE:-ci} step "instructions of the hot kernels" python3 tests/bench/instructions.py
+fi
+
 minutes=$(((SECONDS - started + 59) / 60))
 if [[ ${#failed[@]} -gt 0 ]]; then
   printf '== FAILED after %s min:%s\n' "$minutes" "$(printf ' %s;' "${failed[@]}")"

@@ -6,7 +6,7 @@ import re
 import shutil
 import time
 
-from process import Process
+import profiles
 from server import DATABASE, at_or_after, file_number, parse_position
 
 FILE = """\
@@ -25,6 +25,7 @@ sink:
   catalog.properties.warehouse: {warehouse}
 pipeline:
   name: bench-{table}
+  parallelism: {parallelism}
 checkpoint:
   interval: {interval}
 server:
@@ -36,20 +37,21 @@ POLL_SECONDS = 0.01
 
 
 class Job:
-    def __init__(self, binary, server, folder, table, mode, interval="10s", tables=None):
+    def __init__(self, binary, server, folder, table, mode, interval="10s", tables=None, parallelism=1):
         self.binary, self.table, self.folder = binary, table, folder / table
         self.warehouse, self.saved = self.folder / "warehouse", self.folder / "saved"
         shutil.rmtree(self.folder, ignore_errors=True)
         self.warehouse.mkdir(parents=True)
         self.file = self.folder / "job.yaml"
         self.values = {**server.settings, "database": DATABASE, "table": table,
-                       "tables": tables or f"{DATABASE}.{table}", "mode": mode, "interval": interval}
+                       "tables": tables or f"{DATABASE}.{table}", "mode": mode, "interval": interval, "parallelism": parallelism}
 
-    def start(self):
+    def start(self, *words):
         # Another id for each run: a server notices late that a replica has gone, and the next run does not wait.
         text = FILE.format(**self.values, warehouse=self.warehouse, server_id=next(SERVER_IDS))
         self.file.write_text(text)
-        return Process([self.binary, "run", self.file], self.folder / "log")
+        command = [self.binary, "run", self.file, *words]
+        return profiles.start(command, self.folder / "log", f"{self.table}-{self.values['mode']}")
 
     def forget(self):
         """Back to a job that never ran."""

@@ -27,10 +27,8 @@ def number(name, default):
 
 
 def take(bench):
-    many(bench)
-    steady(bench)
-    transaction(bench)
-    blob(bench)
+    for part in PARTS.values():
+        part(bench)
 
 
 def many(bench):
@@ -157,3 +155,6 @@ def blob(bench):
 def peak(bench, measured, name, at_most):
     highest = max(run["peak_mb"] for run in bench.report.raw[f"{measured}: headwater"])
     bench.report.add(f"{name}: peak memory", highest, "MB", at_most=at_most)
+
+
+PARTS = {"many": many, "steady": steady, "transaction": transaction, "blob": blob}

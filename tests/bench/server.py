@@ -99,6 +99,10 @@ class Server:
             return [self.tools / "mysqlbinlog", "--no-defaults", "--verbose", *(folder / name for name in files)]
         return [self.tools / "mysqlbinlog", *self._login(), "--read-from-remote-server", "--verbose", *files]
 
+    def raw_log_command(self, file, folder):
+        """Copies a file of the log into a folder, as it is."""
+        return [self.tools / "mysqlbinlog", *self._login(), "--read-from-remote-server", "--raw", f"--result-file={folder}/", file]
+
 
 class Session:
     def __init__(self, command):

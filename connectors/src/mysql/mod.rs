@@ -16,6 +16,8 @@ mod grants;
 pub mod gtid;
 mod json;
 pub mod options;
+#[doc(hidden)]
+pub mod recorded;
 mod registry;
 mod replica;
 mod round;
