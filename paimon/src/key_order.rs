@@ -94,6 +94,17 @@ impl KeyOrder {
         }
     }
 
+    /// Bytes of memory that sorting so many rows takes beside them, with keys of `key_bytes`.
+    pub(crate) fn sort_bytes(&self, rows: usize, key_bytes: usize) -> usize {
+        // Keys; entries, twice; numbers of rows before and behind, and ends of keys.
+        let (keys, entry) = match self {
+            Self::Narrow => (8 * rows, 16),
+            Self::Wide => (16 * rows, 32),
+            Self::Bytes(_) => (2 * key_bytes, 16),
+        };
+        keys + rows * (2 * entry + 12)
+    }
+
     /// The keys of a batch: its key columns, in order.
     pub(crate) fn keys(&self, columns: &[ArrayRef]) -> Result<Keys> {
         if let Self::Bytes(converter) = self {

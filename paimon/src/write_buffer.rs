@@ -193,7 +193,10 @@ impl WriteBuffer {
         let kinds = self.kinds.of(&self.table, &columns, kinds)?;
         let batches = Arc::get_mut(&mut self.batches)
             .ok_or_else(|| Error::Internal("written to while it is flushed".into()))?;
-        self.buffered_bytes += bytes_of(&columns) + kinds.as_ref().map_or(0, Vec::len);
+        let key_bytes = bytes_of(&self.layout.key_columns(&columns));
+        self.buffered_bytes += bytes_of(&columns)
+            + kinds.as_ref().map_or(0, Vec::len)
+            + self.order.sort_bytes(rows.num_rows(), key_bytes);
         batches.push(Buffered {
             columns,
             rows: rows.num_rows(),
@@ -203,7 +206,7 @@ impl WriteBuffer {
         Ok(())
     }
 
-    /// Bytes of the rows taken in since the last flush.
+    /// Bytes of the rows taken in since the last flush, and of what sorting them will take.
     pub fn buffered_bytes(&self) -> usize {
         self.buffered_bytes
     }

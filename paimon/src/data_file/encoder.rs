@@ -273,8 +273,9 @@ impl Encoder {
         compression: Compression,
         sample: &[ArrayRef],
     ) -> Result<Self> {
-        let repeats = |at: usize, data_type: &DataType| {
-            sample.get(at).is_none_or(|array| repeats(array, data_type))
+        let repeats = |at: usize, field: &DataField| {
+            let array = sample.get(at);
+            array.is_none_or(|array| repeats(array, field))
         };
         Self::with_dictionaries(shape, compression, repeats)
     }
