@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
-use mysql_async::binlog::events::{
-    DeleteRowsEvent, FormatDescriptionEvent, RowsEventData, TableMapEvent, UpdateRowsEvent,
-    WriteRowsEvent,
+use mysql_async::{
+    Column,
+    binlog::events::{
+        DeleteRowsEvent, FormatDescriptionEvent, RowsEventData, TableMapEvent, UpdateRowsEvent,
+        WriteRowsEvent,
+    },
+    consts::{ColumnFlags, ColumnType},
 };
 use mysql_common::{
     binlog::{
@@ -20,6 +24,7 @@ use super::{
     ddl::{self, Captured, Dialect},
     json,
     rows::RowDecoder,
+    select::SelectPlan,
     table::{MysqlColumn, MysqlTable},
     types::TypeOptions,
 };
@@ -116,6 +121,35 @@ pub fn table_map(bytes: &[u8]) {
     if let (Some(table), Some(map)) = (table(), event::<TableMapEvent<'_>>(bytes, &format)) {
         let _ = RowDecoder::new(Arc::new(table), &map);
     }
+}
+
+/// Rows of a result as packets, each behind a length of two bytes.
+pub fn packets(bytes: &[u8]) {
+    let Some(plan) = table().and_then(|table| SelectPlan::new(&table).ok()) else {
+        return;
+    };
+    let columns = COLUMNS.map(|(text, kind, _)| match ColumnType::try_from(kind) {
+        _ if text.starts_with("enum") || text.starts_with("set") => {
+            Column::new(ColumnType::MYSQL_TYPE_LONGLONG).with_flags(ColumnFlags::UNSIGNED_FLAG)
+        }
+        Ok(ColumnType::MYSQL_TYPE_TIME2) => Column::new(ColumnType::MYSQL_TYPE_TIME),
+        Ok(ColumnType::MYSQL_TYPE_DATETIME2) => Column::new(ColumnType::MYSQL_TYPE_DATETIME),
+        Ok(ColumnType::MYSQL_TYPE_TIMESTAMP2) => Column::new(ColumnType::MYSQL_TYPE_TIMESTAMP),
+        Ok(kind) => Column::new(kind),
+        Err(_) => Column::new(ColumnType::MYSQL_TYPE_NULL),
+    });
+    let Ok(packets) = plan.for_packets(&columns) else {
+        return;
+    };
+    let (mut builder, mut rest) = (plan.builder(), bytes);
+    while let Some(([a, b], tail)) = rest.split_first_chunk() {
+        let length = usize::from(u16::from_le_bytes([*a, *b])).min(tail.len());
+        let (packet, tail) = tail.split_at(length);
+        let _ = packets.cells(packet);
+        let _ = builder.push_packet(&packets, packet);
+        rest = tail;
+    }
+    let _ = builder.take();
 }
 
 /// A JSON document as the log holds it.

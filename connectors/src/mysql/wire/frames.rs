@@ -151,6 +151,16 @@ impl Frames {
         self.bytes.get_mut(waiting..).unwrap_or_default()
     }
 
+    /// Gives back what a large packet took: nobody may come for the next packet for long.
+    pub(super) fn relax(&mut self) {
+        if self.is_empty() && self.bytes.len() > KEPT_BYTES_MAX {
+            *self = Self {
+                sequence: self.sequence,
+                ..Self::default()
+            };
+        }
+    }
+
     /// So many bytes were put into the room.
     pub(super) fn filled(&mut self, bytes: usize) {
         self.end = (self.end + bytes).min(self.bytes.len());
@@ -288,6 +298,16 @@ mod tests {
         assert!(frames.take().unwrap().is_none());
         frames.room();
         assert_eq!(frames.bytes.len(), BUFFER_BYTES);
+        // Also when nothing more is waited for.
+        bytes.truncate(length + HEADER);
+        bytes[3] = frames.sequence;
+        let mut rest = &bytes[..];
+        while frames.take().unwrap().is_none() {
+            rest = &rest[feed(&mut frames, rest)..];
+        }
+        let next = frames.sequence;
+        frames.relax();
+        assert_eq!((frames.bytes.len(), frames.sequence), (BUFFER_BYTES, next));
         // A length alone takes no more than a part.
         let mut frames = Frames::default();
         feed(&mut frames, &[0xFF, 0xFF, 0xFF, 0, 9]);

@@ -103,6 +103,7 @@ impl WireConn {
     /// Reads and forgets what is left of a result, and lets the server forget the statement.
     pub(in crate::mysql) async fn close(&mut self, statement: Running) -> Result<(), Error> {
         self.drain().await?;
+        self.frames.relax();
         let [a, b, c, d] = statement.id.to_le_bytes();
         self.command(&[COM_STMT_CLOSE, a, b, c, d]).await?;
         // The server says nothing to this.
