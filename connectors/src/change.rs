@@ -48,24 +48,18 @@ pub struct ChangeBatch {
     pub kinds: RowKinds,
 }
 
-/// Bytes of a batch that are more than those of a usual one: batches end by their bytes, but a row
-/// is never cut.
+/// Bytes of rows that are more than those of a usual batch: batches end by their bytes, but a row is
+/// never cut.
 const LARGE_BYTES: usize = 8 << 20;
 
-/// Sends a batch. A queue counts batches, not bytes: one with very large rows waits until those
-/// before it were taken, so that the queue holds no more than one of them.
-pub(crate) async fn send_batch<T>(
-    out: &Sender<T>,
-    bytes: usize,
-    item: T,
-) -> Result<(), SendError<()>> {
-    let wanted = match bytes > LARGE_BYTES {
-        true => out.max_capacity(),
-        false => 1,
-    };
-    let mut places = out.reserve_many(wanted).await?;
-    if let Some(place) = places.next() {
-        place.send(item);
+/// Waits, before rows of so many bytes are decoded, until all batches of a queue were taken if they
+/// are large: a queue counts batches, not bytes, and shall hold no more than one such.
+///
+/// # Errors
+/// Nobody takes batches any more.
+pub(crate) async fn wait_for_room<T>(out: &Sender<T>, bytes: usize) -> Result<(), SendError<()>> {
+    if bytes > LARGE_BYTES {
+        out.reserve_many(out.max_capacity()).await?;
     }
     Ok(())
 }

@@ -128,12 +128,24 @@ impl FileShape {
         for (at, field) in self.columns.iter().enumerate() {
             let enabled = self.dictionary.unwrap_or_else(|| repeats(at, field));
             for path in leaf_paths(&field.data_type, vec![field.name.clone()]) {
-                properties =
-                    properties.set_column_dictionary_enabled(ColumnPath::new(path), enabled);
+                let path = ColumnPath::new(path);
+                if is_bytes(&field.data_type) {
+                    // Nobody looks for bytes between others, and two whole values would be kept.
+                    let none = EnabledStatistics::None;
+                    properties = properties.set_column_statistics_enabled(path.clone(), none);
+                }
+                properties = properties.set_column_dictionary_enabled(path, enabled);
             }
         }
         properties.build()
     }
+}
+
+fn is_bytes(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Binary(_) | DataType::VarBinary(_) | DataType::Bytes
+    )
 }
 
 fn system_field(name: &str, id: i32, data_type: DataType) -> DataField {

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::{key::Key, qualified};
 use crate::{
-    change::send_batch,
+    change::wait_for_room,
     error::{Error, Meaning, Result},
     mysql::{
         connect::{failed, shorten},
@@ -157,7 +157,7 @@ impl ChunkReader for MysqlChunkReader {
 }
 
 /// The job has stopped taking rows: it knows why.
-fn nobody(_: mpsc::error::SendError<()>) -> Error {
+fn nobody<T>(_: mpsc::error::SendError<T>) -> Error {
     Error::transient("nobody takes the rows of a chunk any more")
 }
 
@@ -194,6 +194,7 @@ async fn read_chunk(
         match conn.row().map_err(lost)? {
             Found::Row(row) => {
                 bytes += row.len();
+                wait_for_room(out, row.len()).await.map_err(nobody)?;
                 builder.push_packet(&plan, row)?;
                 read.rows += 1;
             }
@@ -213,9 +214,7 @@ async fn read_chunk(
             || (waiting.is_multiple_of(BYTES_EVERY) && builder.bytes() >= BATCH_BYTES);
         if full {
             bytes = 0;
-            let batch = builder.take()?;
-            let bytes = batch.get_array_memory_size();
-            send_batch(out, bytes, batch).await.map_err(nobody)?;
+            out.send(builder.take()?).await.map_err(nobody)?;
             if started.elapsed() > CHUNK_TIME_MAX {
                 read.stopped = true;
                 break;
@@ -226,9 +225,7 @@ async fn read_chunk(
         read.last = Some(walk.key_of(&plan, conn.last_row()));
     }
     if builder.rows() > 0 {
-        let batch = builder.take()?;
-        let bytes = batch.get_array_memory_size();
-        send_batch(out, bytes, batch).await.map_err(nobody)?;
+        out.send(builder.take()?).await.map_err(nobody)?;
     }
     conn.close(statement).await.map_err(lost)?;
     Ok(read)

@@ -34,7 +34,7 @@ use self::{
 };
 use super::{connect::Identity, options::MysqlOptions, registry::Registry, state::MysqlState};
 use crate::{
-    change::{Barrier, ChangeBatch, TailItem, TailProgress, send_batch},
+    change::{Barrier, ChangeBatch, TailItem, TailProgress},
     error::{Error, Result},
     position::{MysqlPosition, Position},
     source::{BarrierGate, SourceState},
@@ -204,13 +204,10 @@ impl<'a> Tail<'a> {
     }
 
     async fn send_rows(&self, batch: Option<ChangeBatch>) -> Result<()> {
-        let Some(batch) = batch else {
-            return Ok(());
-        };
-        let bytes = batch.rows.get_array_memory_size();
-        send_batch(&self.out, bytes, TailItem::Rows(batch))
-            .await
-            .map_err(|_| Error::transient("nobody listens to the tail"))
+        match batch {
+            Some(batch) => self.send(TailItem::Rows(batch)).await,
+            None => Ok(()),
+        }
     }
 
     async fn flush(&mut self) -> Result<()> {

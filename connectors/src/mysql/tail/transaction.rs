@@ -7,7 +7,7 @@ use mysql_common::binlog::{
 
 use super::{DUMMY_TABLE_ID, Phase, Tail, event::LogEvent, is_ignored, table_id};
 use crate::{
-    change::TailItem,
+    change::{TailItem, wait_for_room},
     error::{Error, Result},
 };
 
@@ -61,6 +61,9 @@ impl Tail<'_> {
         match &mut self.phase {
             Phase::Xa(_, waiting) => waiting.decode(index, &self.tables, rows),
             Phase::Open => {
+                wait_for_room(&self.out, rows.rows_data().len())
+                    .await
+                    .map_err(|_| Error::transient("nobody listens to the tail"))?;
                 let (count, batch) = self.tables.decode(index, rows)?;
                 self.open_rows += count as u64;
                 self.rows += count as u64;

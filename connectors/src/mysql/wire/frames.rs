@@ -143,10 +143,14 @@ impl Frames {
         (self.start, self.end) = (0, waiting);
         if self.bytes.len() < needed {
             // A part more at a time, so that a length that is wrong takes no more than that, but
-            // a quarter at least, so that not all is copied for every part.
-            let wanted = needed.max(self.bytes.len() + self.bytes.len() / 4);
-            self.bytes.reserve_exact(wanted - self.bytes.len());
-            self.bytes.resize(wanted, 0);
+            // twice as much at least, so that not all is copied for every part. Zeroed memory is
+            // none before it is written to.
+            let mut larger = vec![0; needed.max(2 * self.bytes.len())];
+            let left = self.bytes.get(..waiting).unwrap_or_default();
+            if let Some(front) = larger.get_mut(..waiting) {
+                front.copy_from_slice(left);
+            }
+            self.bytes = larger;
         }
         self.bytes.get_mut(waiting..).unwrap_or_default()
     }
