@@ -26,10 +26,11 @@ NUMBERS = itertools.count(1)
 # The first that fits, in this order.
 PARTS = [
     ("kernel: network", r"^\[k\] .*(tcp|sock|skb|inet|ip_|net_|loopback|recv|send|xmit|dev_|napi|csum|copy_(to|from)_iter|_copy_to_iter|rep_movs|copy_user)"),
-    ("kernel: files", r"^\[k\] .*(ext4|xfs|btrfs|overlay|vfs|jbd2|blk|writeback|filemap|iomap|copy_folio|dentry|path_|inode|fsync|d_|lookup)"),
+    ("kernel: files", r"^\[k\] .*(ext4|xfs|btrfs|overlay|vfs|jbd2|blk|writeback|find_get_block|recently_deleted|brelse|getblk|journal|bio_|iowrite|filemap|iomap|copy_folio|dentry|path_|inode|fsync|d_|lookup)"),
     ("kernel: memory", r"^\[k\] .*(page|fault|mmap|munmap|madvise|clear_|folio|alloc|free|zap|mem_cgroup|charge)"),
     ("kernel: the rest", r"^\[k\]"),
-    ("zstd", r"ZSTD|HUF_|FSE_|HIST_|XXH|zstd"),
+    # What has no name in a program with names is the assembly of zstd's Huffman decoder.
+    ("zstd", r"^\[\.\] 0x[0-9a-f]+$|ZSTD|HUF_|FSE_|HIST_|XXH|zstd"),
     ("copying and comparing bytes", r"memcpy|memmove|memset|memcmp|bcmp"),
     ("allocator", r"\bmi_|_mi_|mimalloc|__rust_(alloc|dealloc|realloc)|\bmalloc\b|\bfree\b|cfree|raw_vec"),
     ("client library (mysql_async, mysql_common)", r"mysql_async|mysql_common"),
