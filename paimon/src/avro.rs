@@ -213,17 +213,22 @@ fn part<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
 /// Schemas that are kept: one for each kind of file and each writer whose files are met.
 const SCHEMAS_MAX: usize = 32;
 
-/// Schemas of files by their texts.
-static SCHEMAS: Mutex<Vec<(Box<[u8]>, Arc<Schema>)>> = Mutex::new(Vec::new());
+/// A schema and the text that it was parsed from.
+struct Known {
+    text: Box<[u8]>,
+    schema: Arc<Schema>,
+}
+
+static SCHEMAS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
 
 /// The schema of a text, parsed when it is first met.
 fn writer_schema(text: &[u8]) -> Result<Arc<Schema>, String> {
-    let known = |schemas: &[(Box<[u8]>, Arc<Schema>)]| {
-        let same = schemas.iter().find(|(known, _)| **known == *text);
-        same.map(|(_, schema)| schema.clone())
-    };
     let schemas = || SCHEMAS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(schema) = known(&schemas()) {
+    let known = schemas()
+        .iter()
+        .find(|known| *known.text == *text)
+        .map(|known| known.schema.clone());
+    if let Some(schema) = known {
         return Ok(schema);
     }
     let utf8 = std::str::from_utf8(text).map_err(|error| error.to_string())?;
@@ -232,7 +237,10 @@ fn writer_schema(text: &[u8]) -> Result<Arc<Schema>, String> {
     if schemas.len() >= SCHEMAS_MAX {
         schemas.remove(0);
     }
-    schemas.push((text.into(), schema.clone()));
+    schemas.push(Known {
+        text: text.into(),
+        schema: schema.clone(),
+    });
     Ok(schema)
 }
 
