@@ -98,7 +98,7 @@ impl Charset {
     pub(crate) fn append(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Converted, NotText> {
         match self {
             Self::Utf8 => {
-                if std::str::from_utf8(bytes).is_err() {
+                if simdutf8::basic::from_utf8(bytes).is_err() {
                     return Err(NotText);
                 }
                 out.extend_from_slice(bytes);

@@ -32,6 +32,8 @@ pub(in crate::mysql) struct PacketPlan {
 enum Step {
     I32,
     I64,
+    F32,
+    F64,
     Utf8,
     Decimal(u8),
     Date,
@@ -44,6 +46,8 @@ impl Step {
         match (codec, wire) {
             (Codec::Int { .. }, Wire::I32) => Self::I32,
             (Codec::Int { .. }, Wire::I64) => Self::I64,
+            (Codec::Float, Wire::F32) => Self::F32,
+            (Codec::Double, Wire::F64) => Self::F64,
             (Codec::Text(Charset::Utf8), Wire::Bytes) => Self::Utf8,
             (
                 Codec::Decimal {
@@ -68,6 +72,8 @@ impl Step {
         match self {
             Self::I32 => buffer.push_int(i64::from(i32::from_le_bytes(fixed(rest)?)))?,
             Self::I64 => buffer.push_int(i64::from_le_bytes(fixed(rest)?))?,
+            Self::F32 => buffer.push_float(f32::from_le_bytes(fixed(rest)?))?,
+            Self::F64 => buffer.push_double(f64::from_le_bytes(fixed(rest)?))?,
             Self::Utf8 => {
                 let text = read_bytes(rest)?;
                 if !is_ascii(text) {
