@@ -76,7 +76,8 @@ def draw(path, title, x_name, y_name, lines, logarithmic=False, logarithmic_x=Fa
         for place, (x, y, value) in enumerate(places):
             # The value of the highest line stands above its point, those of the others below theirs.
             highest = all(place >= len(other.points) or value >= other.points[place][1] for other in lines)
-            values.append(text(x, y + (-10 if highest else 20), text_of(value), "middle", colour=colour, halo=True))
+            above = highest or y + 20 > HEIGHT - BOTTOM - 4  # where below would be on the axis
+            values.append(text(x, y + (-10 if above else 20), text_of(value), "middle", colour=colour, halo=True))
             parts.append(f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3.5' fill='{colour}'/>")
         if len(lines) > 1:
             x = LEFT + 190 * number
