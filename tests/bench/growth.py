@@ -119,7 +119,7 @@ def snapshots(bench):
         print(f"  {name}: " + ", ".join(f"{count} snapshots {took} ms + {expiry} ms" for count, took, expiry in points), flush=True)
         lines = [Line("commit", [point[:2] for point in points]), Line("expiry", [(count, expiry) for count, _, expiry in points])]
         draw(OUTPUT / f"growth-{file}.svg", f"A commit of 40 rows {name}, and the expiry after it that finds none", "snapshots of the table",
-             "milliseconds", lines, logarithmic_x=True)
+             "milliseconds", lines, logarithmic=True)
         for count, took, expiry in points:
             bench.report.add(f"growth: commit at {count} snapshots, {name}", took, "ms")
             bench.report.add(f"growth: expiry that finds none at {count} snapshots, {name}", expiry, "ms")

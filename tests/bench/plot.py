@@ -48,10 +48,10 @@ def text_of(value):
     return f"{value:.3g}"
 
 
-def draw(path, title, x_name, y_name, lines, logarithmic=False, logarithmic_x=False):
-    """Draws lines; both axes are logarithmic, or x only, or none. A linear axis begins at zero."""
+def draw(path, title, x_name, y_name, lines, logarithmic=False):
+    """Draws lines; both axes are logarithmic or none. A linear axis begins at zero."""
     points = [point for line in lines for point in line.points]
-    x_axis = Axis([x for x, _ in points], LEFT + INSET, WIDTH - RIGHT - INSET, logarithmic or logarithmic_x)
+    x_axis = Axis([x for x, _ in points], LEFT + INSET, WIDTH - RIGHT - INSET, logarithmic)
     if not x_axis.logarithmic:
         x_axis.ticks = sorted({x for x, _ in points})
     y_axis = Axis([y for _, y in points], HEIGHT - BOTTOM, TOP, logarithmic)
