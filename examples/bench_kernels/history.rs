@@ -44,9 +44,9 @@ impl Kept {
         })
     }
 
-    /// Changes rows and makes a snapshot of it; gives the milliseconds of the commit alone. Then
-    /// what is due is done.
-    async fn checkpoint(&mut self, changes: u64, keys: Keys) -> Result<f64> {
+    /// Changes rows and makes a snapshot of it, then does what is due; gives the milliseconds of the
+    /// commit and of the expiry.
+    async fn checkpoint(&mut self, changes: u64, keys: Keys) -> Result<(f64, f64)> {
         let first = self.identifier as u64 * changes;
         let batch = rows::rows(first..first + changes, keys)?;
         self.buffer.write(&batch, None, self.sequence)?;
@@ -63,13 +63,15 @@ impl Kept {
             self.committer.commit(&request).await?;
         }
         let table = self.committer.table().clone();
+        let began = Instant::now();
         table.expire_snapshots(&self.retention).await?;
-        Ok(took)
+        Ok((took, began.elapsed().as_secs_f64() * 1000.0))
     }
 }
 
 /// The time of a commit, as the snapshots of a table become more, none of which expires. Gives the
-/// median of the commits before each of these numbers of snapshots.
+/// median of the commits before each of these numbers of snapshots, and of the expiries that find
+/// nothing to expire.
 pub async fn history(warehouse: &str, snapshots: u64) -> Result<String> {
     let catalog = match warehouse {
         "memory" => Catalog::new(Arc::new(InMemory::new()), "lake".into()),
@@ -82,26 +84,29 @@ pub async fn history(warehouse: &str, snapshots: u64) -> Result<String> {
     ];
     let table = create(&catalog, &rows::table()?, &all).await?;
     let mut kept = Kept::new(&table)?;
-    let mut taken = Vec::new();
-    let mut told: BTreeMap<u64, f64> = BTreeMap::new();
+    let (mut commits, mut expiries) = (Vec::new(), Vec::new());
+    let mut told: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
     let points = [10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000];
     let mut points = points.into_iter().take_while(|point| *point <= snapshots);
     let mut next = points.next();
     while let Some(point) = next {
-        taken.push(kept.checkpoint(COMMIT_ROWS, Keys::Below(10_000)).await?);
+        let (commit, expiry) = kept.checkpoint(COMMIT_ROWS, Keys::Below(10_000)).await?;
+        commits.push(commit);
+        expiries.push(expiry);
         let latest = table.latest_snapshot().await?.map_or(0, |latest| latest.id);
         if latest as u64 >= point {
-            told.insert(point, median(&taken, 100.min(point as usize)));
+            let last = 100.min(point as usize);
+            told.insert(point, (median(&commits, last), median(&expiries, last)));
             next = points.next();
         }
     }
     let points: Vec<_> = told
         .iter()
-        .map(|(point, took)| format!("[{point}, {took:.3}]"))
+        .map(|(point, (commit, expiry))| format!("[{point}, {commit:.3}, {expiry:.3}]"))
         .collect();
     let compactions = kept.compactions;
     Ok(format!(
-        "\"commit_ms\": [{}], \"compactions\": {compactions}",
+        "\"commit_and_expiry_ms\": [{}], \"compactions\": {compactions}",
         points.join(", ")
     ))
 }
@@ -137,7 +142,7 @@ pub async fn hour(warehouse: &str, counts: (u64, u64, u64)) -> Result<String> {
     let mut taken = Vec::new();
     clock.start();
     for _ in 0..commits {
-        taken.push(kept.checkpoint(updates, Keys::Below(count)).await?);
+        taken.push(kept.checkpoint(updates, Keys::Below(count)).await?.0);
     }
     clock.stop();
     let (live, bytes) = live(&table).await?;

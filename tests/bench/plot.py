@@ -48,10 +48,10 @@ def text_of(value):
     return f"{value:.3g}"
 
 
-def draw(path, title, x_name, y_name, lines, logarithmic=False, logarithmic_x=False):
-    """Draws lines; both axes are logarithmic, or x only, or none. A linear axis begins at zero."""
+def draw(path, title, x_name, y_name, lines, logarithmic=False):
+    """Draws lines; both axes are logarithmic or none. A linear axis begins at zero."""
     points = [point for line in lines for point in line.points]
-    x_axis = Axis([x for x, _ in points], LEFT + INSET, WIDTH - RIGHT - INSET, logarithmic or logarithmic_x)
+    x_axis = Axis([x for x, _ in points], LEFT + INSET, WIDTH - RIGHT - INSET, logarithmic)
     if not x_axis.logarithmic:
         x_axis.ticks = sorted({x for x, _ in points})
     y_axis = Axis([y for _, y in points], HEIGHT - BOTTOM, TOP, logarithmic)
@@ -76,7 +76,8 @@ def draw(path, title, x_name, y_name, lines, logarithmic=False, logarithmic_x=Fa
         for place, (x, y, value) in enumerate(places):
             # The value of the highest line stands above its point, those of the others below theirs.
             highest = all(place >= len(other.points) or value >= other.points[place][1] for other in lines)
-            values.append(text(x, y + (-10 if highest else 20), text_of(value), "middle", colour=colour, halo=True))
+            above = highest or y + 20 > HEIGHT - BOTTOM - 4  # where below would be on the axis
+            values.append(text(x, y + (-10 if above else 20), text_of(value), "middle", colour=colour, halo=True))
             parts.append(f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3.5' fill='{colour}'/>")
         if len(lines) > 1:
             x = LEFT + 190 * number
