@@ -97,7 +97,8 @@ impl Files {
 
     fn add(&mut self, keys: std::ops::Range<i64>, n: Option<i32>) {
         let batch = rows(keys, n, &mut self.random);
-        self.files.push(self.write_file(0, &[batch.clone()]));
+        self.files
+            .push(self.write_file(0, std::slice::from_ref(&batch)));
         self.batches.push(batch);
     }
 
