@@ -211,7 +211,8 @@ start)
     configure "$dir" "$port"
     # The monitor keeps its own address.
     "$tools/monmaptool" --create --clobber --addv a "$(addresses "$port")" --fsid "$fsid" "$dir/monmap" >/dev/null 2>&1
-    "$tools/ceph-mon" -c "$dir/ceph.conf" -i a --inject-monmap "$dir/monmap" >>"$dir/ceph-mon.out" 2>&1
+    inject() { "$tools/ceph-mon" -c "$dir/ceph.conf" -i a --inject-monmap "$dir/monmap" >>"$dir/ceph-mon.out" 2>&1; }
+    inject || inject || inject # rarely it crashes as it ends
     daemon "$dir" ceph-mon -i a
     daemon "$dir" ceph-osd -i 0
     gateway

@@ -15,6 +15,8 @@ use mysql_common::{
 use super::damaged;
 use crate::error::{Error, Result};
 
+/// Where the type of an event stands in its header.
+pub(super) const KIND: usize = 4;
 /// Where the two bytes of flags stand in a header.
 const FLAGS: usize = 17;
 

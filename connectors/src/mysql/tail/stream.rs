@@ -11,7 +11,10 @@ use mysql_common::{
     packets::{GnoInterval, Tag, binlog_request::BinlogRequest},
 };
 
-use super::{event::LogEvent, payload::Payload};
+use super::{
+    event::{self, LogEvent},
+    payload::Payload,
+};
 use crate::{
     error::{Error, Meaning, Result},
     mysql::{
@@ -160,14 +163,19 @@ impl LogStream {
 
     /// Looks for what an event says about those that follow.
     fn take_note(&mut self) -> Result<()> {
-        let event = LogEvent::read(behind_first(self.conn.last_row()), &self.format, false)?;
-        match event.header().event_type() {
-            Ok(EventType::FORMAT_DESCRIPTION_EVENT) => self.format = event.format()?,
-            Ok(EventType::TRANSACTION_PAYLOAD_EVENT) => {
-                let packed: TransactionPayloadEvent<'_> = event.parts()?;
-                self.payload = Some(Payload::new(&packed)?);
-            }
-            _ => {}
+        const FORMAT: u8 = EventType::FORMAT_DESCRIPTION_EVENT as u8;
+        const PAYLOAD: u8 = EventType::TRANSACTION_PAYLOAD_EVENT as u8;
+        let bytes = behind_first(self.conn.last_row());
+        let kind = bytes.get(event::KIND).copied();
+        if !matches!(kind, Some(FORMAT | PAYLOAD)) {
+            return Ok(());
+        }
+        let event = LogEvent::read(bytes, &self.format, false)?;
+        if kind == Some(FORMAT) {
+            self.format = event.format()?;
+        } else {
+            let packed: TransactionPayloadEvent<'_> = event.parts()?;
+            self.payload = Some(Payload::new(&packed)?);
         }
         Ok(())
     }
