@@ -13,10 +13,10 @@ import statistics
 import subprocess
 from pathlib import Path
 
+import cargo
 import tables
 from server import DATABASE
 
-ROOT = Path(__file__).resolve().parents[2]
 # Rounds, and millions of rows a CPU second that are the goal. CPU time is counted in hundredths of a second: a mean of many.
 KERNELS = {"decode": (20, 1.5), "encode": (5, 0.8)}
 
@@ -25,11 +25,7 @@ def build():
     given = os.environ.get("BENCH_KERNELS_BIN")
     if given:
         return Path(given).resolve()
-    profile = os.environ.get("BENCH_PROFILE", "ci")
-    command = ["cargo", "build", "--profile", profile, "--locked", "--workspace", "--bins", "--example", "bench_kernels"]
-    if subprocess.run(command, cwd=ROOT).returncode:
-        raise SystemExit("bench: the example bench_kernels cannot be built; cargo says why above")
-    return ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / profile / "examples" / "bench_kernels"
+    return cargo.build("--workspace", "--bins", "--example", "bench_kernels") / "examples" / "bench_kernels"
 
 
 def run(example, *words):

@@ -19,6 +19,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import cargo
 from process import measure
 from report import Report, machine_line
 
@@ -36,12 +37,10 @@ def number(name, default):
 def build():
     """The crate's example and the program."""
     given = [os.environ.get(name) for name in ("BENCH_LAKE_BIN", "HEADWATER_BIN")]
-    profile = os.environ.get("BENCH_PROFILE", "ci")
-    command = ["cargo", "build", "--profile", profile, "--locked", "--workspace", "--bins", "--example", "bench_lake"]
-    if not all(given) and subprocess.run(command, cwd=ROOT).returncode:
-        raise SystemExit("bench: the programs cannot be built; cargo says why above")
-    target = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / profile
-    built = [target / "examples" / "bench_lake", target / "headwater"]
+    if all(given):
+        return [Path(path).resolve() for path in given]
+    folder = cargo.build("--workspace", "--bins", "--example", "bench_lake")
+    built = [folder / "examples" / "bench_lake", folder / "headwater"]
     return [Path(path).resolve() if path else own for path, own in zip(given, built)]
 
 

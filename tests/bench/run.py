@@ -16,10 +16,10 @@ import argparse
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
+import cargo
 import growth
 import kernels
 import lake
@@ -167,12 +167,7 @@ class Bench:
 
 
 def build():
-    profile = os.environ.get("BENCH_PROFILE", "ci")
-    command = ["cargo", "build", "--profile", profile, "--locked", "--bin", "headwater"]
-    if subprocess.run(command, cwd=ROOT).returncode:
-        raise SystemExit("bench: the program cannot be built; cargo says why above")
-    target = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
-    return target / {"dev": "debug", "test": "debug", "bench": "release"}.get(profile, profile) / "headwater"
+    return cargo.build("--bin", "headwater") / "headwater"
 
 
 def main():
