@@ -277,32 +277,24 @@ impl DataFileWriter {
             mut groups,
             stats,
         } = source;
-        let mut encoder = match self.encoder.take() {
-            Some(encoder) => encoder,
-            None => {
-                let first = groups.metadata().row_groups().first();
-                let first = first.ok_or_else(|| Error::Corrupt {
-                    path: meta.file_name.clone(),
-                    message: "a data file without row groups".to_owned(),
-                })?;
-                let compression = self.layout.styles.compression(self.level, self.purpose);
-                Encoder::beginning_with(self.layout.shape.clone(), compression, first)?
-            }
-        };
-        let rows: Vec<u64> = groups
-            .metadata()
-            .row_groups()
-            .iter()
-            .map(|group| group.num_rows().unsigned_abs())
-            .collect();
-        for (at, rows) in rows.into_iter().enumerate() {
-            encoder.append_row_group(rows, groups.columns(at).await?)?;
-            self.encoder = Some(encoder);
-            self.drain().await?;
-            let lost = || Error::Internal("a file lost its encoder".into());
-            encoder = self.encoder.take().ok_or_else(lost)?;
+        if self.encoder.is_none() {
+            let first = groups.metadata().row_groups().first();
+            let first = first.ok_or_else(|| Error::Corrupt {
+                path: meta.file_name.clone(),
+                message: "a data file without row groups".to_owned(),
+            })?;
+            let compression = self.layout.styles.compression(self.level, self.purpose);
+            let shape = self.layout.shape.clone();
+            self.encoder = Some(Encoder::beginning_with(shape, compression, first)?);
         }
-        self.encoder = Some(encoder);
+        for at in 0..groups.metadata().num_row_groups() {
+            let rows = groups.metadata().row_group(at).num_rows().unsigned_abs();
+            let columns = groups.columns(at).await?;
+            if let Some(encoder) = &mut self.encoder {
+                encoder.append_row_group(rows, columns)?;
+            }
+            self.drain().await?;
+        }
         self.stats.merge(stats);
         self.keys = Some(match self.keys.take() {
             Some((min, _)) => (min, meta.max_key),

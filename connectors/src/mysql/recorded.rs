@@ -9,6 +9,7 @@ use mysql_common::binlog::{BinlogFile, consts::BinlogVersion};
 use super::{
     rows::RowDecoder,
     table::{MysqlColumn, MysqlTable},
+    tail::{BYTES_MAX, ROWS_MAX},
     types::TypeOptions,
 };
 use crate::{
@@ -16,11 +17,6 @@ use crate::{
     error::{Error, Result},
     schema::TableName,
 };
-
-/// Rows after which a batch is taken, as the tail does.
-const BATCH_ROWS: usize = 16_384;
-/// Bytes after which a batch is taken.
-const BATCH_BYTES: usize = 4 << 20;
 
 /// A table of columns with a name and the text of a type each, all of them utf8mb4. A column whose
 /// type ends in `NOT NULL` holds no NULL.
@@ -124,7 +120,7 @@ impl Recording {
                 if let Err(error) = push(decoder, event) {
                     return Some(Err(error));
                 }
-                if decoder.rows() >= BATCH_ROWS || decoder.bytes() >= BATCH_BYTES {
+                if decoder.rows() >= ROWS_MAX || decoder.bytes() >= BYTES_MAX {
                     break;
                 }
             }

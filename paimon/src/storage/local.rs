@@ -145,7 +145,7 @@ fn publish(path: &std::path::Path, payload: &PutPayload, may_replace: bool) -> i
     let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "no file in a folder");
     let folder = path.parent().ok_or_else(no_file)?;
     let name = path.file_name().ok_or_else(no_file)?.to_string_lossy();
-    let staged = folder.join(format!(".{name}.{}.tmp", uuid::Uuid::new_v4()));
+    let staged = folder.join(staged_name(&name));
     let mut file = File::create_new(&staged)?;
     let mut write = || {
         payload.iter().try_for_each(|part| file.write_all(part))?;
@@ -203,8 +203,13 @@ impl LocalStore {
     }
 }
 
+/// A name for an object that is not in its place yet: Java's own pattern.
+fn staged_name(name: &str) -> String {
+    format!(".{name}.{}.tmp", uuid::Uuid::new_v4())
+}
+
 fn staged(location: &Path) -> Option<Path> {
-    let name = format!(".{}.{}.tmp", location.filename()?, uuid::Uuid::new_v4());
+    let name = staged_name(location.filename()?);
     let folder = location.parent().unwrap_or_default();
     Some(folder.join(PathPart::parse(&name).ok()?))
 }

@@ -25,12 +25,15 @@ use mysql_common::binlog::{
 };
 use tokio::sync::{mpsc, watch};
 
-pub(super) use self::stream::{LOST_ADVICE, PURGED_ADVICE};
 use self::{
     event::LogEvent,
     stream::{LogStream, Next},
     tables::{Entry, Tables},
     xa::{OpenXa, XaRows},
+};
+pub(super) use self::{
+    stream::{LOST_ADVICE, PURGED_ADVICE},
+    tables::{BYTES_MAX, ROWS_MAX},
 };
 use super::{connect::Identity, options::MysqlOptions, registry::Registry, state::MysqlState};
 use crate::{

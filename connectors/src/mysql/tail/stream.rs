@@ -72,7 +72,7 @@ impl LogStream {
             .clamp(Duration::from_millis(500), HEARTBEAT_MAX);
         let (nanos, uuid) = (heartbeat.as_nanos(), options.replica_uuid);
         // Under their names before and since 8.0.26.
-        conn.run(&format!(
+        conn.first(&format!(
             "SET @master_heartbeat_period = {nanos}, @source_heartbeat_period = {nanos}, \
              @slave_uuid = '{uuid}', @replica_uuid = '{uuid}'"
         ))

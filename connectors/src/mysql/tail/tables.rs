@@ -17,9 +17,9 @@ use crate::{
 };
 
 /// A table's rows are sent when there are this many …
-const ROWS_MAX: usize = 16_384;
+pub(in crate::mysql) const ROWS_MAX: usize = 16_384;
 /// … or this many bytes of them.
-const BYTES_MAX: usize = 4 << 20;
+pub(in crate::mysql) const BYTES_MAX: usize = 4 << 20;
 /// All rows that wait, in bytes: then the largest table's are sent.
 const TOTAL_BYTES_MAX: usize = 32 << 20;
 /// Decoders kept over a barrier; builders keep their memory, so thousands of tables would hold

@@ -7,18 +7,8 @@ use mysql_common::{
 };
 
 use super::conn::WireConn;
-use crate::{
-    error::Result,
-    mysql::connect::{failed, shorten},
-};
 
 impl WireConn {
-    /// A statement without a result.
-    pub(in crate::mysql) async fn run(&mut self, sql: &str) -> Result<()> {
-        let done = self.query_first(sql).await.map(|_| ());
-        done.map_err(|e| failed(&format!("MySQL refused '{}'", shorten(sql, 120)), e))
-    }
-
     /// Says that a replica of this number is here, and asks for the log: each event is then a
     /// [row](Self::row), behind a first byte.
     pub(in crate::mysql) async fn dump(

@@ -7,6 +7,8 @@ use std::ops::Range;
 
 use mysql_common::proto::codec::error::PacketCodecError;
 
+use crate::mysql::connect::PACKET_BYTES_MAX;
+
 /// Bytes of a length and a sequence number.
 const HEADER: usize = 4;
 /// A packet of this length goes on in the next.
@@ -16,8 +18,6 @@ const BUFFER_BYTES: usize = 128 << 10;
 /// A buffer that had to grow past this is given back with the packet: below, rows of one size
 /// would make it grow again and again.
 const KEPT_BYTES_MAX: usize = 2 << 20;
-/// Longest packet, all its parts together: the most that `max_allowed_packet` can be.
-const PACKET_BYTES_MAX: usize = 1 << 30;
 
 /// The bytes that were read, and how far they were taken.
 #[derive(Debug)]

@@ -36,7 +36,7 @@ pub(in crate::mysql) struct Running {
 }
 
 impl WireConn {
-    /// The first row of a statement.
+    /// The first row of a statement, if it has one.
     pub(in crate::mysql) async fn first(&mut self, sql: &str) -> Result<Option<TextRow>> {
         self.query_first(sql)
             .await
