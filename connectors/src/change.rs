@@ -64,14 +64,68 @@ pub(crate) async fn wait_for_room<T>(out: &Sender<T>, bytes: usize) -> Result<()
     Ok(())
 }
 
-/// A change of a captured table that the sink must follow.
+/// A change of a captured table that the sink must follow. Everything of the table before it has
+/// been sent. A table that the sink does not have yet is new, and begins here.
 #[derive(Debug, Clone)]
 pub struct SchemaChange {
     /// The table after the change; rows that follow carry this version.
     pub table: Arc<TableSchema>,
-    /// Columns added, each with the name of the column before it (`None`: first).
-    pub added: Vec<(Column, Option<String>)>,
-    /// The statement as the source logged it.
+    /// What became of its columns, one after the other.
+    pub steps: Vec<ColumnStep>,
+    /// What became of the rows that were there.
+    pub rows: RowsAfter,
+    /// The statement as the source logged it, for people.
+    pub statement: String,
+    /// Names the statement and the table within it: the same whenever the log is read again, and no
+    /// other's.
+    pub id: String,
+    /// Where it stands.
+    pub position: Position,
+}
+
+/// One step of a change of columns. Names are those of the moment before the step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ColumnStep {
+    /// A column is added behind the named one (`None`: first). Rows that are there have NULL, unless
+    /// [`RowsAfter`] says otherwise.
+    Add(Column, Option<String>),
+    /// A column is dropped, with its values.
+    Drop(String),
+    /// A column has another name and the same values.
+    Rename {
+        /// The name so far.
+        from: String,
+        /// The name from now on.
+        to: String,
+    },
+    /// The column of this name has another type, nullability or comment, and the values that it had
+    /// as far as the new type can hold them.
+    Alter(Column),
+    /// A column stands behind the named one now (`None`: first).
+    Move(String, Option<String>),
+    /// The table has another comment.
+    Comment(Option<String>),
+}
+
+/// What a statement did to the rows that a table had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RowsAfter {
+    /// They are as they were, but for what the steps say.
+    Kept,
+    /// They are gone: TRUNCATE.
+    Gone,
+    /// They may be others, and the log has no row events that would tell: why, as a clause that follows
+    /// "it". They have to be read anew.
+    Unknown(String),
+}
+
+/// A captured table is no more: dropped, or renamed with no other in its place. Everything of it has
+/// been sent.
+#[derive(Debug, Clone)]
+pub struct TableDropped {
+    /// The table.
+    pub table: TableName,
+    /// The statement as the source logged it, for people.
     pub statement: String,
     /// Where it stands.
     pub position: Position,
@@ -85,6 +139,8 @@ pub enum TailItem {
     Rows(ChangeBatch),
     /// A schema change; everything of the table before it has been sent.
     Schema(SchemaChange),
+    /// A table is gone.
+    Dropped(TableDropped),
     /// A transaction edge that [`crate::BarrierGate::wants`] asked for; everything before it has
     /// been sent.
     Barrier(Barrier),

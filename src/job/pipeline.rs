@@ -280,6 +280,10 @@ impl Pipeline {
         match item {
             TailItem::Rows(batch) => self.write(batch).await,
             TailItem::Schema(change) => self.follow(change).await,
+            TailItem::Dropped(gone) => Err(JobError::Definite(format!(
+                "table {}: it was dropped at the source ({}, at {})",
+                gone.table, gone.statement, gone.position
+            ))),
             TailItem::Barrier(barrier) => self.checkpoint(barrier),
         }
     }
@@ -296,9 +300,9 @@ impl Pipeline {
         let table = self.sink.apply(&change).await?;
         tracing::info!(
             table = %change.table.name,
-            columns = ?change.added.iter().map(|(column, _)| &column.name).collect::<Vec<_>>(),
             position = %change.position,
-            "columns added"
+            statement = change.statement,
+            "schema changed"
         );
         let name = change.table.name.clone();
         lock(&self.captured).insert(name, (change.table, table));

@@ -16,7 +16,10 @@ use std::{collections::HashMap, sync::Arc};
 pub use commit::{CommitContext, Committer, PreparedCheck, SNAPSHOT_PHASE, TablesCommitted};
 pub use flush::Flushing;
 use flush::{Flush, InFlight};
-use headwater_connectors::{ChangeBatch, RowKinds, TableName, change::SchemaChange};
+use headwater_connectors::{
+    ChangeBatch, RowKinds, TableName,
+    change::{ColumnStep, SchemaChange},
+};
 use headwater_paimon::{
     ColumnPlace, DataField, DynamicBucketAssigner, IndexMemory, SharedBuckets, Table, WriteBuffer,
     WriteSettings,
@@ -134,9 +137,14 @@ impl Sink {
         self.begin_flush(&change.table.name);
         let target = self.target(&change.table.name)?;
         let added: Vec<(DataField, ColumnPlace<'_>)> = change
-            .added
+            .steps
             .iter()
-            .map(|(column, before)| (types::lake_field(column), behind(before.as_deref())))
+            .filter_map(|step| match step {
+                ColumnStep::Add(column, before) => {
+                    Some((types::lake_field(column), behind(before.as_deref())))
+                }
+                _ => None,
+            })
             .collect();
         target.table = target.table.add_columns(&added).await?;
         Ok(target.table.clone())

@@ -11,7 +11,8 @@ use std::{
 
 use arrow_array::{Array, RecordBatch, cast::AsArray, types::Int32Type};
 use headwater_connectors::{
-    BarrierGate, Error, Position, RowKinds, Source, SourceState, TailItem, mysql::MysqlSource,
+    BarrierGate, Error, Position, RowKinds, Source, SourceState, TailItem, change::ColumnStep,
+    mysql::MysqlSource,
 };
 use tokio::{sync::mpsc, task::JoinHandle};
 
@@ -79,12 +80,17 @@ impl Folded {
             TailItem::Schema(change) => self.schemas.push((
                 change.table.name.table.clone(),
                 change
-                    .added
+                    .steps
                     .iter()
-                    .map(|(column, before)| (column.name.clone(), before.clone()))
+                    .filter_map(|step| match step {
+                        ColumnStep::Add(column, before) => {
+                            Some((column.name.clone(), before.clone()))
+                        }
+                        _ => None,
+                    })
                     .collect(),
             )),
-            TailItem::Barrier(_) => {}
+            TailItem::Dropped(_) | TailItem::Barrier(_) => {}
         }
     }
 }

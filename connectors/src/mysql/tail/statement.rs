@@ -7,11 +7,12 @@ use mysql_common::binlog::{
 
 use super::{Phase, Tail, event::LogEvent, is_ignored, xa};
 use crate::{
-    change::{SchemaChange, TailItem},
+    change::{ColumnStep, RowsAfter, SchemaChange, TailItem},
     error::{Error, Meaning, Result},
     mysql::{
         connect::{Identity, shorten},
         ddl::{self, Dialect, Effect, Place},
+        gtid::GtidSet,
         options::MysqlOptions,
         state::ByName,
         table::{MysqlColumn, MysqlTable, same_name},
@@ -204,6 +205,23 @@ impl Tail<'_> {
             )
     }
 
+    /// What names the statement under way and what it makes of a table, in this server's log and in those of
+    /// its replicas where it has GTIDs.
+    fn statement_id(&self, after: &MysqlTable) -> Result<String> {
+        let at = match &self.gtid {
+            Some((uuid, tag, number)) => {
+                let mut one = GtidSet::default();
+                one.insert(uuid, tag, *number);
+                one.to_string()
+            }
+            None => {
+                let at = self.mysql()?;
+                format!("{}:{}:{}", at.server_uuid, at.file, at.offset)
+            }
+        };
+        Ok(format!("{at}/{}#{}", after.name, after.version))
+    }
+
     async fn add(
         &mut self,
         name: &TableName,
@@ -220,8 +238,10 @@ impl Tail<'_> {
         self.send_rows(waiting).await?;
         let change = SchemaChange {
             table: std::sync::Arc::new(after.to_schema()),
-            added: placed(&after, added),
+            steps: placed(&after, added),
+            rows: RowsAfter::Kept,
             statement: shown(text),
+            id: self.statement_id(&after)?,
             position: Position::Mysql(self.mysql()?.clone()),
         };
         if let Some(saved) = self.state.tables.get_mut(index) {
@@ -262,10 +282,7 @@ pub(super) fn logged_effects(
 }
 
 /// Added columns in the table's order, each with the column before it.
-fn placed(
-    table: &MysqlTable,
-    added: &[(MysqlColumn, Place)],
-) -> Vec<(crate::schema::Column, Option<String>)> {
+fn placed(table: &MysqlTable, added: &[(MysqlColumn, Place)]) -> Vec<ColumnStep> {
     let mut before: Option<&MysqlColumn> = None;
     let mut placed = Vec::new();
     for column in &table.columns {
@@ -273,7 +290,8 @@ fn placed(
             .iter()
             .any(|(new, _)| same_name(&new.name, &column.name))
         {
-            placed.push((column.to_column(), before.map(|column| column.name.clone())));
+            let after = before.map(|column| column.name.clone());
+            placed.push(ColumnStep::Add(column.to_column(), after));
         }
         before = Some(column);
     }
