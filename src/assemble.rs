@@ -20,7 +20,7 @@ use crate::{
     error::{JobError, Result},
     job::{Job, Settings, Startup},
     route::Router,
-    sink::SinkOptions,
+    sink::{SchemaPolicy, SinkOptions},
 };
 
 /// Longest wait between two attempts.
@@ -94,6 +94,10 @@ fn settings(file: &JobFile) -> Result<Settings> {
         sink: SinkOptions {
             table_options: file.sink.table_options.clone(),
             partition_keys: file.sink.partition_keys.clone(),
+            policy: SchemaPolicy {
+                behavior: file.pipeline.schema_behavior,
+                kinds: file.sink.schema_changes.clone(),
+            },
         },
         retry_max: RETRY_MAX,
     })

@@ -188,7 +188,9 @@ async fn target(
         }
         Some(existing) => {
             let partition_keys = options.partition_keys(&sink);
-            let misfits = types::misfits(schema, existing.schema(), partition_keys, snapshot);
+            let differ = options.policy.may_differ();
+            let misfits =
+                types::misfits(schema, existing.schema(), partition_keys, snapshot, differ);
             if !misfits.is_empty() {
                 return Err(JobError::Definite(format!(
                     "{shape}: exists and does not fit: {}",

@@ -18,6 +18,7 @@ mod hazards;
 mod lake_tables;
 mod s3;
 mod schema_changes;
+mod schema_chaos;
 mod self_check;
 mod snapshot_phase;
 mod startup;

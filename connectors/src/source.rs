@@ -119,6 +119,12 @@ pub trait Source: Send + Sync {
     /// Tables that match, as they are now, and those that match but cannot be captured.
     async fn discover(&self) -> Result<Discovery>;
 
+    /// Whether the job file names a table, be it there or not.
+    fn matches(&self, table: &TableName) -> bool {
+        let _ = table;
+        true
+    }
+
     /// The state in which a new job starts: position T0 (or, for `latest-offset`, the newest
     /// position) and the schemas of `tables`, read after it.
     async fn start(&self, tables: &[Arc<TableSchema>]) -> Result<SourceState>;

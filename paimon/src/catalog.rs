@@ -348,6 +348,15 @@ impl Table {
         Ok(self.with_schema(schema))
     }
 
+    /// The table at the schema of an id, which may be older than its newest one.
+    ///
+    /// # Errors
+    /// As [`schema_of`](Self::schema_of).
+    pub async fn at_schema(&self, id: i64) -> Result<Self> {
+        let schema = self.schema_of(id).await?;
+        Ok(self.with_schema(Schema::clone(&schema)))
+    }
+
     pub(crate) fn with_schema(&self, schema: Schema) -> Self {
         Self::new(
             self.name(),

@@ -59,12 +59,28 @@ pub struct TableState {
     pub last_commit: Option<i64>,
     /// Stretches of its key space; empty when there was nothing to read.
     pub splits: Vec<SplitState>,
+    /// Of a table that is read anew: rows of lower sequence numbers that are left when all is read are
+    /// no rows of the source any more, and are deleted then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep_below: Option<i64>,
+    /// Schema of the sink table that the rows up to here were written with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema: Option<i64>,
+    /// The source has no such table any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dropped: bool,
 }
 
 impl TableState {
-    /// True while rows of the source are still to be read.
+    /// True while rows of the source are still to be read, or old ones to be removed: rows are to come
+    /// that are older than what the sink table has.
     pub fn is_reading(&self) -> bool {
-        self.splits.iter().any(|split| !split.done)
+        !self.all_read() || self.sweep_below.is_some()
+    }
+
+    /// True when no rows of the source are to be read.
+    pub fn all_read(&self) -> bool {
+        self.splits.iter().all(|split| split.done)
     }
 }
 
@@ -77,6 +93,17 @@ pub struct SplitState {
     pub rows: u64,
     /// Nothing is left.
     pub done: bool,
+}
+
+impl SplitState {
+    /// A split of which nothing is read.
+    pub fn new(split: Split) -> Self {
+        Self {
+            split,
+            rows: 0,
+            done: false,
+        }
+    }
 }
 
 /// Files of one table in one checkpoint, in manifest order: chunk files first.

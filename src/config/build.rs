@@ -257,13 +257,6 @@ impl Reader {
 
     /// `include.schema.changes` without `exclude.schema.changes`.
     fn schema_changes(&mut self) -> BTreeSet<SchemaChangeKind> {
-        for name in ["include.schema.changes", "exclude.schema.changes"] {
-            let group = self.settings.groups.get(&Section::Sink);
-            if let Some(mark) = group.and_then(|group| group.get(name)).map(|s| s.mark) {
-                let key = Section::Sink.path(name);
-                self.settings.warn(key, mark, key::BEHAVIOUR);
-            }
-        }
         let mut wanted = self.change_list("include.schema.changes");
         if wanted.is_empty() {
             wanted = text::schema_change("all").unwrap_or_default();
@@ -273,16 +266,11 @@ impl Reader {
         for kind in self.change_list("exclude.schema.changes") {
             wanted.remove(&kind);
         }
-        for (kind, name) in [
-            (SchemaChangeKind::AddColumn, "add.column"),
-            (SchemaChangeKind::CreateTable, "create.table"),
-        ] {
-            if !wanted.contains(&kind) {
-                let message = format!("leaving out `{name}` is not supported yet");
-                match self.change_mark() {
-                    Some(mark) => self.settings.fail(mark, message),
-                    None => self.settings.fail_file(message),
-                }
+        if !wanted.contains(&SchemaChangeKind::CreateTable) {
+            let message = "leaving out `create.table` is not supported yet";
+            match self.change_mark() {
+                Some(mark) => self.settings.fail(mark, message),
+                None => self.settings.fail_file(message),
             }
         }
         wanted
@@ -363,6 +351,8 @@ impl Reader {
             ("lenient", SchemaBehavior::Lenient),
             ("evolve", SchemaBehavior::Evolve),
             ("try_evolve", SchemaBehavior::TryEvolve),
+            ("ignore", SchemaBehavior::Ignore),
+            ("exception", SchemaBehavior::Exception),
         ];
         Pipeline {
             parallelism: self.number(S, "parallelism"),

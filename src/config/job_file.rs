@@ -101,7 +101,7 @@ pub struct PaimonSink {
     /// Partition columns by sink table.
     pub partition_keys: BTreeMap<TableName, Vec<String>>,
     /// Schema changes that the file wants applied, `exclude.schema.changes` taken off. Always has
-    /// [`SchemaChangeKind::AddColumn`] and [`SchemaChangeKind::CreateTable`] in this version.
+    /// [`SchemaChangeKind::CreateTable`] in this version.
     pub schema_changes: BTreeSet<SchemaChangeKind>,
 }
 
@@ -157,8 +157,7 @@ pub enum RuntimeMode {
     Batch,
 }
 
-/// What the file asks for when a schema changes. This version applies ADD COLUMN and stops at
-/// every other change, whichever is asked for.
+/// What the file asks for when a schema changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchemaBehavior {
     /// Apply what loses nothing.
@@ -167,6 +166,10 @@ pub enum SchemaBehavior {
     Evolve,
     /// Apply all, go on when one cannot be applied.
     TryEvolve,
+    /// Apply none; rows go on as far as the sink tables have their columns.
+    Ignore,
+    /// Stop at the first.
+    Exception,
 }
 
 /// `pipeline`.

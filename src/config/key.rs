@@ -10,7 +10,6 @@ mod property;
 use super::value;
 
 pub(crate) use job::counterpart;
-pub(crate) use pipeline::BEHAVIOUR;
 pub(crate) use property::{Property, property};
 
 /// The part of a job file that a key stands in.

@@ -195,7 +195,9 @@ async fn reopen(
             let (options, catalog) = (&job.settings.sink, &job.catalog);
             let reading = state.is_reading();
             let rows = SnapshotRows::of(reading, &record.source.position);
-            let open = sink::open_existing(catalog, options, &schema, &state.sink, rows).await?;
+            let open =
+                sink::open_existing(catalog, options, &schema, &state.sink, rows, state.schema)
+                    .await?;
             let last = snapshots.get(&state.sink.to_string()).copied();
             look_at_history(record, state, &open, last).await?;
             Ok::<_, JobError>((schema, open))
@@ -278,19 +280,26 @@ async fn say_what_changed(job: &Job, record: &Record) -> Result<()> {
             );
         }
     }
-    let gone = record
-        .tables
-        .iter()
-        .find(|table| !now.contains(&table.source));
-    match gone {
-        Some(table) => Err(JobError::Definite(format!(
-            "table {}: captured when the job was started, and now it does not match source.tables \
-             or is gone at the source: not supported yet. Put it back, or remove the job's state \
-             and its sink tables to start again",
-            table.source
-        ))),
-        None => Ok(()),
+    for table in &record.tables {
+        if now.contains(&table.source) {
+            continue;
+        }
+        if !job.source.matches(&table.source) {
+            return Err(JobError::Definite(format!(
+                "table {}: captured when the job was started, and now it does not match \
+                 source.tables: not supported yet. Put it back, or remove the job's state and its \
+                 sink tables to start again",
+                table.source
+            )));
+        }
+        if !table.dropped {
+            tracing::warn!(
+                table = %table.source,
+                "is gone at the source, or cannot be captured as it is now: the log will tell"
+            );
+        }
     }
+    Ok(())
 }
 
 /// The state of a captured table in a record.
@@ -339,7 +348,10 @@ async fn from_nothing(
     let opened = open_all(job, &schemas, rows).await?;
     let highest = opened.iter().filter_map(|open| open.max_sequence).max();
     let snapshot_sequence = highest.map_or(0, |highest| highest + 1);
-    let tables = table_states(job, &schemas, snapshot_sequence).await?;
+    let mut tables = table_states(job, &schemas, snapshot_sequence).await?;
+    for (table, open) in tables.iter_mut().zip(&opened) {
+        table.schema = Some(open.table.schema().id);
+    }
     let record = Record {
         format: FORMAT,
         number: before.as_ref().map_or(1, |before| before.number + 1),
@@ -444,14 +456,10 @@ async fn table_states(
                 sink: job.settings.sink_of(&schema.name)?,
                 snapshot_sequence,
                 last_commit: None,
-                splits: splits
-                    .into_iter()
-                    .map(|split| SplitState {
-                        split,
-                        rows: 0,
-                        done: false,
-                    })
-                    .collect(),
+                splits: splits.into_iter().map(SplitState::new).collect(),
+                sweep_below: None,
+                schema: None,
+                dropped: false,
             })
         })
         .buffered(OPEN_CONCURRENCY)

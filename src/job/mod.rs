@@ -2,6 +2,7 @@
 //! checkpoints, and begins again after whatever heals by itself.
 
 mod begin;
+mod follow;
 pub mod gate;
 mod index;
 pub mod limit;

@@ -4,14 +4,11 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
     time::Duration,
 };
 
-use headwater_connectors::{
-    ChangeBatch, TableName, TailItem,
-    change::{Barrier, SchemaChange},
-};
+use headwater_connectors::{ChangeBatch, TableName, TailItem, change::Barrier};
 use headwater_paimon::{CommitMessage, Table, TableOptions, WriteSettings};
 use tokio::{
     sync::mpsc,
@@ -27,15 +24,15 @@ use super::{
     index,
     limit::RowLimit,
     settings::Startup,
-    snapshot::{Captured, Rounds, Snapshot, Work},
+    snapshot::{Captured, CapturedTable, Queue, Rounds, Snapshot},
     status::CheckpointProgress,
 };
 use crate::{
-    checkpoint::{Record, TableCommit},
+    checkpoint::{Record, TableCommit, TableState},
     clock,
     error::{JobError, Result},
     failpoint,
-    sink::{self, Buckets, Flushing, PreparedCheck, Sink},
+    sink::{self, Buckets, Flushing, PreparedCheck, Sink, Sweep},
 };
 
 /// Change batches between the tail and the sink: each holds a few MB at the most.
@@ -60,17 +57,25 @@ pub async fn run(
     ended
 }
 
-struct Pipeline {
-    job: Arc<Job>,
+pub(super) struct Pipeline {
+    pub(super) job: Arc<Job>,
     gate: Arc<Gate>,
-    sink: Sink,
-    captured: Captured,
+    pub(super) sink: Sink,
+    pub(super) captured: Captured,
     rounds: Rounds,
-    buckets: Buckets,
+    pub(super) buckets: Buckets,
     /// The newest record; its successor is made at the next barrier.
-    record: Record,
+    pub(super) record: Record,
+    /// Captured tables as of the newest barrier, and what became of them since.
+    pub(super) tables: Vec<TableState>,
+    /// Splits that wait for a worker.
+    pub(super) queue: Queue,
+    /// The snapshot task runs.
+    is_reading: bool,
+    /// Number of the last round.
+    last_round: Arc<AtomicU64>,
     snapshots: BTreeMap<String, i64>,
-    next_sequence: i64,
+    pub(super) next_sequence: i64,
     /// The checkpoint under way, steps (b) to (e).
     in_flight: Option<JoinHandle<Result<Committed>>>,
     /// Ends the snapshot phase early.
@@ -111,12 +116,21 @@ impl Pipeline {
                 .iter()
                 .map(|(schema, table)| (schema.name.clone(), table.clone())),
             settings,
+            job.settings.sink.policy.clone(),
             buckets.clone(),
             tail_bytes,
         );
         let captured: HashMap<_, _> = tables
             .into_iter()
-            .map(|(schema, table)| (schema.name.clone(), (schema, table)))
+            .map(|(schema, table)| {
+                let name = schema.name.clone();
+                let captured = CapturedTable {
+                    schema,
+                    table,
+                    generation: 0,
+                };
+                (name, captured)
+            })
             .collect();
         Ok(Self {
             job: job.clone(),
@@ -126,6 +140,10 @@ impl Pipeline {
             rounds: Rounds::default(),
             buckets,
             next_sequence: record.next_sequence,
+            tables: record.tables.clone(),
+            queue: Queue::default(),
+            is_reading: false,
+            last_round: Arc::default(),
             record,
             snapshots,
             in_flight: None,
@@ -141,6 +159,9 @@ impl Pipeline {
         let (items, mut received) = mpsc::channel(QUEUE);
         self.start_tail(&mut tasks, items);
         self.mark_the_end(&mut tasks);
+        self.show_progress();
+        let names: Vec<TableName> = self.tables.iter().map(|it| it.source.clone()).collect();
+        names.iter().for_each(|name| self.enqueue(name));
         self.start_rounds(&mut tasks);
         let job = self.job.clone();
         tasks.spawn(async move {
@@ -168,10 +189,15 @@ impl Pipeline {
                 () = until(closing) => return Ok(Ended::StoppedWithoutCheckpoint),
                 Some(ended) = tasks.join_next() => {
                     self.task_ended(ended)?;
+                    // What came while the task was ending.
+                    self.start_rounds(&mut tasks);
                 }
                 _ = ticks.tick() => self.gate.request(),
                 item = received.recv() => match item {
-                    Some(item) => self.take(item).await?,
+                    Some(item) => {
+                        self.take(item).await?;
+                        self.start_rounds(&mut tasks);
+                    }
                     None => return Err(tail_error(&mut tasks).await),
                 },
             }
@@ -209,29 +235,19 @@ impl Pipeline {
         });
     }
 
-    fn start_rounds(&self, tasks: &mut JoinSet<(&'static str, Result<()>)>) {
-        let todo: Vec<Work> = self
-            .record
-            .tables
-            .iter()
-            .flat_map(|table| {
-                let sequence = table.snapshot_sequence;
-                let left = table.splits.iter().filter(|split| !split.done);
-                left.map(move |state| Work {
-                    state: state.clone(),
-                    sequence,
-                })
-            })
-            .collect();
-        self.show_progress();
-        if todo.is_empty() {
+    /// Starts the snapshot task where there is something to read and none runs.
+    fn start_rounds(&mut self, tasks: &mut JoinSet<(&'static str, Result<()>)>) {
+        if self.is_reading || self.closing.is_some() || lock(&self.queue).is_empty() {
             return;
         }
+        self.is_reading = true;
         let settings = &self.job.settings;
         let snapshot = Snapshot {
             source: self.job.source.clone(),
             gate: self.gate.clone(),
             captured: self.captured.clone(),
+            queue: self.queue.clone(),
+            last_round: self.last_round.clone(),
             rounds: self.rounds.clone(),
             buckets: self.buckets.clone(),
             settings: WriteSettings {
@@ -244,13 +260,13 @@ impl Pipeline {
             status: self.job.status.clone(),
             stop: self.stop_rounds.clone(),
         };
-        tasks.spawn(async move { ("snapshot", snapshot.run(todo).await) });
+        tasks.spawn(async move { ("snapshot", snapshot.run().await) });
     }
 
     /// What the record knows of the snapshot phase, for people.
-    fn show_progress(&self) {
+    pub(super) fn show_progress(&self) {
         self.job.status.update(|status| {
-            for table in &self.record.tables {
+            for table in &self.tables {
                 let progress = status.tables.entry(table.source.clone()).or_default();
                 progress.read_rows = table.splits.iter().map(|split| split.rows).sum();
                 progress.open_splits = table.splits.iter().filter(|split| !split.done).count();
@@ -265,6 +281,7 @@ impl Pipeline {
     ) -> Result<()> {
         match ended {
             Ok(("snapshot", Ok(()))) => {
+                self.is_reading = false;
                 self.gate.request();
                 Ok(())
             }
@@ -280,10 +297,7 @@ impl Pipeline {
         match item {
             TailItem::Rows(batch) => self.write(batch).await,
             TailItem::Schema(change) => self.follow(change).await,
-            TailItem::Dropped(gone) => Err(JobError::Definite(format!(
-                "table {}: it was dropped at the source ({}, at {})",
-                gone.table, gone.statement, gone.position
-            ))),
+            TailItem::Dropped(gone) => self.dropped(&gone),
             TailItem::Barrier(barrier) => self.checkpoint(barrier),
         }
     }
@@ -295,20 +309,6 @@ impl Pipeline {
         Ok(())
     }
 
-    /// The lake first, then the schema that chunks are read with.
-    async fn follow(&mut self, change: SchemaChange) -> Result<()> {
-        let table = self.sink.apply(&change).await?;
-        tracing::info!(
-            table = %change.table.name,
-            position = %change.position,
-            statement = change.statement,
-            "schema changed"
-        );
-        let name = change.table.name.clone();
-        lock(&self.captured).insert(name, (change.table, table));
-        Ok(())
-    }
-
     /// Everything in a task beside the next rows; the barrier's place in them is fixed here.
     fn checkpoint(&mut self, barrier: Barrier) -> Result<()> {
         if self.in_flight.is_some() {
@@ -316,8 +316,10 @@ impl Pipeline {
         }
         let began = Instant::now();
         self.is_last = self.closing.is_some();
-        let (record, rounds) = self.successor(&barrier)?;
+        let (record, rounds, stale) = self.successor(&barrier)?;
         let preparing = Preparing {
+            sweeps: self.due_sweeps(&record),
+            stale,
             job: self.job.clone(),
             standing: self.record.clone(),
             snapshots: self.snapshots.clone(),
@@ -331,8 +333,9 @@ impl Pipeline {
         Ok(())
     }
 
-    /// The record of a checkpoint at `barrier` and the files of the rounds that it includes.
-    fn successor(&self, barrier: &Barrier) -> Result<(Record, Vec<Included>)> {
+    /// The record of a checkpoint at `barrier`, the files of the rounds that it includes, and files of
+    /// those rounds that became void.
+    fn successor(&mut self, barrier: &Barrier) -> Result<(Record, Vec<Included>, Vec<Included>)> {
         let mut record = {
             let epoch = self.record.epoch;
             self.record
@@ -341,18 +344,23 @@ impl Pipeline {
         record.source = barrier.state.clone();
         record.event_time_ms = barrier.event_time_ms.or(self.record.event_time_ms);
         record.next_sequence = self.next_sequence;
-        let mut files = Vec::new();
+        let (mut files, mut stale) = (Vec::new(), Vec::new());
         for id in self.gate.take_included() {
             let round = lock(&self.rounds)
                 .finished
                 .remove(&id)
                 .ok_or_else(|| JobError::Internal(format!("round {id} has no result")))?;
-            for (name, messages) in round.files {
-                let table = self.sink.table(&name).cloned();
-                files.push((name, table, messages));
+            for read in round.files {
+                let table = self.sink.table(&read.table).cloned();
+                let is_current = self.generation(&read.table) == Some(read.generation);
+                let into = if is_current { &mut files } else { &mut stale };
+                into.push((read.table, table, read.messages));
             }
-            for progress in round.progress {
-                let table = record
+            for (generation, progress) in round.progress {
+                if self.generation(&progress.split.table) != Some(generation) {
+                    continue;
+                }
+                let table = self
                     .tables
                     .iter_mut()
                     .find(|table| table.source == progress.split.table);
@@ -365,13 +373,27 @@ impl Pipeline {
                 }
             }
         }
-        Ok((record, files))
+        for table in &mut self.tables {
+            let mut before = self.record.tables.iter();
+            let before = before.find(|before| before.source == table.source);
+            table.last_commit = before.and_then(|before| before.last_commit);
+            if let Some(sink) = self.sink.table(&table.source) {
+                table.schema = Some(sink.schema().id);
+            }
+        }
+        record.tables.clone_from(&self.tables);
+        Ok((record, files, stale))
     }
 
     /// A checkpoint is done; says whether the job is.
     fn committed(&mut self, committed: Committed) -> Option<Ended> {
         self.record = committed.record;
         self.snapshots = committed.snapshots;
+        for (table, now) in self.record.tables.iter().zip(&mut self.tables) {
+            if table.sweep_below.is_none() && table.snapshot_sequence == now.snapshot_sequence {
+                now.sweep_below = None;
+            }
+        }
         // Rows that someone else wrote meanwhile must not win over ours that come later.
         if let Some(highest) = committed.max_sequence {
             self.next_sequence = self.next_sequence.max(highest.saturating_add(1));
@@ -412,9 +434,9 @@ impl Pipeline {
         self.sink.abandon().discard().await;
         let rounds = std::mem::take(&mut *lock(&self.rounds));
         let finished = rounds.finished.into_values().flat_map(|round| round.files);
-        for (table, messages) in finished.chain(rounds.open) {
-            if let Some(table) = self.sink.table(&table) {
-                table.discard(&messages).await;
+        for files in finished.chain(rounds.open) {
+            if let Some(table) = self.sink.table(&files.table) {
+                table.discard(&files.messages).await;
             }
         }
     }
@@ -432,6 +454,10 @@ struct Preparing {
     /// Without its files.
     record: Record,
     rounds: Vec<Included>,
+    /// Files that are in no checkpoint: what they hold is read again.
+    stale: Vec<Included>,
+    /// Tables whose old rows go.
+    sweeps: Vec<(TableName, Sweep)>,
     flushing: Flushing,
     buckets: Buckets,
     began: Instant,
@@ -453,12 +479,34 @@ impl Preparing {
             }
         };
         failpoint::reach("after-flush");
+        for (_, table, messages) in self.stale {
+            if let Some(table) = table {
+                table.discard(&messages).await;
+            }
+        }
         let round_files = self
             .rounds
             .into_iter()
             .map(|(name, _, files)| (name, files));
         let mut files: Vec<(TableName, Vec<CommitMessage>)> =
             round_files.chain(tail_files).collect();
+        for (name, sweep) in self.sweeps {
+            match sweep.write().await {
+                Ok((messages, rows)) => {
+                    tracing::info!(table = %name, rows, "rows that the source has no more are removed");
+                    // Before all others of the table: they are older.
+                    files.insert(0, (name.clone(), messages));
+                    let mut tables = self.record.tables.iter_mut();
+                    if let Some(table) = tables.find(|table| table.source == name) {
+                        table.sweep_below = None;
+                    }
+                }
+                Err(error) => {
+                    index::discard(&self.job, &self.record, files).await;
+                    return Err(error);
+                }
+            }
+        }
         if let Err(error) = index::add(&self.buckets, &mut files).await {
             index::discard(&self.job, &self.record, files).await;
             return Err(error);
@@ -581,6 +629,6 @@ async fn tail_error(tasks: &mut JoinSet<(&'static str, Result<()>)>) -> JobError
     JobError::Internal("the tail ended by itself".to_owned())
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,12 +7,17 @@
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use arrow_array::RecordBatch;
-use headwater_connectors::{ChunkEnd, ChunkReader, Position, Source, TableName, TableSchema};
+use headwater_connectors::{
+    ChunkEnd, ChunkReader, Meaning, Position, Source, TableName, TableSchema,
+};
 use headwater_paimon::{BulkWriter, CommitMessage, Table, WriteSettings};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -21,17 +26,33 @@ use super::{gate::Gate, limit::RowLimit, status::Status};
 use crate::{
     checkpoint::SplitState,
     error::{JobError, Result},
-    sink::Buckets,
+    sink::{Buckets, Shape},
 };
 
 /// How long barriers are held back for a round to get its L.
 const LOW_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a barrier may pass after that.
 const LOW_PAUSE: Duration = Duration::from_millis(500);
+/// How long a worker waits where a table's schema at the server is ahead of the log as read.
+const SCHEMA_PAUSE: Duration = Duration::from_millis(200);
 
-/// Captured tables as the job sees them now: schema at the source and table in the lake. The lake
-/// is never behind the source's schema.
-pub type Captured = Arc<Mutex<HashMap<TableName, (Arc<TableSchema>, Table)>>>;
+/// A captured table as the job sees it now. The lake is never behind the source's schema.
+#[derive(Debug, Clone)]
+pub struct CapturedTable {
+    /// Schema at the source.
+    pub schema: Arc<TableSchema>,
+    /// Table in the lake.
+    pub table: Table,
+    /// Counts how often what was read of it and is in no checkpoint became void: by a change of its
+    /// schema, or because all of it has to be read anew.
+    pub generation: u64,
+}
+
+/// Captured tables.
+pub type Captured = Arc<Mutex<HashMap<TableName, CapturedTable>>>;
+
+/// Splits that wait for a worker.
+pub type Queue = Arc<Mutex<VecDeque<Work>>>;
 
 /// A split that is not wholly included, and what its rows need.
 #[derive(Debug, Clone)]
@@ -40,15 +61,28 @@ pub struct Work {
     pub state: SplitState,
     /// Sequence number of the table's snapshot rows.
     pub sequence: i64,
+    /// Generation of the table; of another one there is nothing to read.
+    pub generation: u64,
+}
+
+/// Files that a worker has closed.
+#[derive(Debug, Clone)]
+pub struct SplitFiles {
+    /// The source table.
+    pub table: TableName,
+    /// Its generation when the rows were read.
+    pub generation: u64,
+    /// The files.
+    pub messages: Vec<CommitMessage>,
 }
 
 /// What a finished round has made.
 #[derive(Debug, Default)]
 pub struct RoundResult {
-    /// Files, by source table.
-    pub files: Vec<(TableName, Vec<CommitMessage>)>,
-    /// Where each split that was read stands now.
-    pub progress: Vec<SplitState>,
+    /// Files.
+    pub files: Vec<SplitFiles>,
+    /// Where each split that was read stands now, by the generation of its table.
+    pub progress: Vec<(u64, SplitState)>,
 }
 
 /// Files that no checkpoint has taken yet.
@@ -56,8 +90,8 @@ pub struct RoundResult {
 pub struct RoundFiles {
     /// Finished rounds, by id.
     pub finished: BTreeMap<u64, RoundResult>,
-    /// Closed files of the round under way, by source table.
-    pub open: Vec<(TableName, Vec<CommitMessage>)>,
+    /// Closed files of the round under way.
+    pub open: Vec<SplitFiles>,
 }
 
 /// Rounds, shared with whoever includes them.
@@ -71,6 +105,10 @@ pub struct Snapshot {
     pub gate: Arc<Gate>,
     /// Schemas and sink tables.
     pub captured: Captured,
+    /// What is to be read.
+    pub queue: Queue,
+    /// Number of the last round of this run.
+    pub last_round: Arc<AtomicU64>,
     /// Where finished rounds go.
     pub rounds: Rounds,
     /// Of tables whose buckets are dynamic.
@@ -90,17 +128,17 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads everything in `todo`, round after round. Ends well when all is read or `stop` says
+    /// Reads everything in the queue, round after round. Ends well when all is read or `stop` says
     /// so; whether it is included is the checkpoints' business.
-    pub async fn run(&self, todo: Vec<Work>) -> Result<()> {
-        let queue = Arc::new(Mutex::new(VecDeque::from(todo)));
+    pub async fn run(&self) -> Result<()> {
         let mut readers: Vec<Option<Box<dyn ChunkReader>>> = Vec::new();
         readers.resize_with(self.workers.max(1), || None);
-        for id in 1.. {
-            if lock(&queue).is_empty() || self.stop.is_cancelled() {
+        loop {
+            if lock(&self.queue).is_empty() || self.stop.is_cancelled() {
                 break;
             }
-            self.round(id, &queue, &mut readers).await?;
+            let id = self.last_round.fetch_add(1, Ordering::Relaxed) + 1;
+            self.round(id, &mut readers).await?;
             self.gate.request();
             // A gap between two rounds for a barrier to stand in. When the tail is far behind,
             // barriers stand before the rounds, and there is nothing to wait for.
@@ -114,21 +152,14 @@ impl Snapshot {
         Ok(())
     }
 
-    async fn round(
-        &self,
-        id: u64,
-        queue: &Arc<Mutex<VecDeque<Work>>>,
-        readers: &mut [Option<Box<dyn ChunkReader>>],
-    ) -> Result<()> {
+    async fn round(&self, id: u64, readers: &mut [Option<Box<dyn ChunkReader>>]) -> Result<()> {
         let Some(low) = self.low().await? else {
             return Ok(());
         };
         tracing::debug!(round = id, %low, "round begins");
         self.gate.begin_round(id, low);
         let deadline = Instant::now() + self.round;
-        let workers = readers
-            .iter_mut()
-            .map(|reader| self.work(queue, reader, deadline));
+        let workers = readers.iter_mut().map(|reader| self.work(reader, deadline));
         let mut result = RoundResult::default();
         let mut unfinished = Vec::new();
         for done in futures::future::try_join_all(workers).await? {
@@ -138,7 +169,7 @@ impl Snapshot {
         }
         // What was begun goes on first in the next round.
         for work in unfinished.into_iter().rev() {
-            lock(queue).push_front(work);
+            lock(&self.queue).push_front(work);
         }
         // Every file is closed: only now is it known that all reads lie before H.
         let high = self.source.round_high().await?;
@@ -180,29 +211,48 @@ impl Snapshot {
     /// One worker of a round: splits from the queue until the deadline.
     async fn work(
         &self,
-        queue: &Mutex<VecDeque<Work>>,
         reader: &mut Option<Box<dyn ChunkReader>>,
         deadline: Instant,
     ) -> Result<WorkDone> {
         let mut done = WorkDone::default();
         while Instant::now() < deadline && !self.stop.is_cancelled() {
-            let Some(mut work) = lock(queue).pop_front() else {
+            let Some(mut work) = lock(&self.queue).pop_front() else {
                 break;
+            };
+            let name = work.state.split.table.clone();
+            let Some(captured) = self
+                .captured(&name)
+                .filter(|it| it.generation == work.generation)
+            else {
+                continue;
             };
             let reader = match reader {
                 Some(reader) => reader,
                 None => reader.insert(self.source.reader().await?),
             };
-            let messages = self
-                .read_split(&mut work, reader.as_mut(), deadline)
-                .await?;
-            let table = work.state.split.table.clone();
+            let before = work.clone();
+            let read = self.read_split(&mut work, captured, reader.as_mut(), deadline);
+            let messages = match read.await {
+                Err(JobError::Source(error)) if error.means(Meaning::SchemaChanged) => {
+                    // The log tells how, in time: until then this split rests.
+                    tracing::info!(table = %name, %error, "the snapshot of the table waits for the log");
+                    done.unfinished.push(before);
+                    tokio::time::sleep(SCHEMA_PAUSE).await;
+                    continue;
+                }
+                read => read?,
+            };
             if !messages.is_empty() {
-                let files = (table, messages);
+                let files = SplitFiles {
+                    table: name,
+                    generation: work.generation,
+                    messages,
+                };
                 lock(&self.rounds).open.push(files.clone());
                 done.result.files.push(files);
             }
-            done.result.progress.push(work.state.clone());
+            let progress = (work.generation, work.state.clone());
+            done.result.progress.push(progress);
             if !work.state.done {
                 done.unfinished.push(work);
             }
@@ -210,18 +260,22 @@ impl Snapshot {
         Ok(done)
     }
 
+    fn captured(&self, name: &TableName) -> Option<CapturedTable> {
+        lock(&self.captured).get(name).cloned()
+    }
+
     /// Reads a split until it is done or the deadline has passed; its rows go through one writer.
     async fn read_split(
         &self,
         work: &mut Work,
+        captured: CapturedTable,
         reader: &mut dyn ChunkReader,
         deadline: Instant,
     ) -> Result<Vec<CommitMessage>> {
         let name = work.state.split.table.clone();
-        let (schema, table) = lock(&self.captured)
-            .get(&name)
-            .cloned()
-            .ok_or_else(|| JobError::Internal(format!("{name} is not captured")))?;
+        let CapturedTable { schema, table, .. } = captured;
+        let shape = Shape::new(&schema, table.schema());
+        let written_to = table.clone();
         let writer = match self.buckets.get(&name).cloned() {
             Some(buckets) => {
                 BulkWriter::with_buckets(table, self.settings, work.sequence, buckets)?
@@ -232,6 +286,7 @@ impl Snapshot {
         let mut encoding = JoinSet::new();
         encoding.spawn(encode(
             writer,
+            shape,
             received,
             name.clone(),
             self.limit.clone(),
@@ -248,7 +303,10 @@ impl Snapshot {
         };
         // When the writer failed, the reader only says that nobody takes its rows.
         let (messages, rows) = written?;
-        read?;
+        if let Err(error) = read {
+            written_to.discard(&messages).await;
+            return Err(error);
+        }
         work.state.rows += rows;
         if work.state.done {
             self.status.update(|status| {
@@ -302,6 +360,7 @@ struct WorkDone {
 /// Writes batches as they come; gives the files and the number of rows.
 async fn encode(
     mut writer: BulkWriter,
+    shape: Shape,
     mut received: mpsc::Receiver<RecordBatch>,
     table: TableName,
     limit: Arc<RowLimit>,
@@ -309,7 +368,7 @@ async fn encode(
 ) -> Result<(Vec<CommitMessage>, u64)> {
     let mut rows = 0;
     while let Some(batch) = received.recv().await {
-        writer.write(&batch).await?;
+        writer.write(&shape.fit(&batch)?).await?;
         let count = batch.num_rows() as u64;
         rows += count;
         status.update(|status| {

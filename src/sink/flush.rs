@@ -85,6 +85,10 @@ impl Flush {
         });
         Self { name, table, task }
     }
+
+    pub(super) fn is_of(&self, name: &TableName) -> bool {
+        self.name == *name
+    }
 }
 
 /// The flushes that a checkpoint waits for.

@@ -6,25 +6,27 @@
 //! decided by the job.
 
 mod commit;
+mod evolve;
 mod flush;
 mod open;
 mod prepared;
+mod shape;
+mod sweep;
 pub mod types;
 
 use std::{collections::HashMap, sync::Arc};
 
 pub use commit::{CommitContext, Committer, PreparedCheck, SNAPSHOT_PHASE, TablesCommitted};
+pub use evolve::{Evolved, SchemaPolicy};
 pub use flush::Flushing;
 use flush::{Flush, InFlight};
-use headwater_connectors::{
-    ChangeBatch, RowKinds, TableName,
-    change::{ColumnStep, SchemaChange},
-};
+use headwater_connectors::{ChangeBatch, RowKinds, TableName, TableSchema, change::SchemaChange};
 use headwater_paimon::{
-    ColumnPlace, DataField, DynamicBucketAssigner, IndexMemory, SharedBuckets, Table, WriteBuffer,
-    WriteSettings,
+    DynamicBucketAssigner, IndexMemory, SharedBuckets, Table, WriteBuffer, WriteSettings,
 };
 pub use open::{OpenTable, SinkOptions, filled_error, open_existing, open_new};
+pub use shape::Shape;
+pub use sweep::{ROOM as SWEEP_ROOM, Sweep};
 
 use crate::error::{JobError, Result};
 
@@ -54,6 +56,7 @@ pub fn buckets<'a>(
 pub struct Sink {
     tables: HashMap<TableName, Target>,
     settings: WriteSettings,
+    policy: SchemaPolicy,
     buckets: Buckets,
     /// Bytes of rows that may be in memory, those being written included.
     budget_bytes: usize,
@@ -70,6 +73,8 @@ struct Target {
     table: Table,
     /// Made at the first row: most of ten thousand tables are quiet.
     buffer: Option<WriteBuffer>,
+    /// How rows of the source's version that came last become rows of the table.
+    shape: Option<(Arc<TableSchema>, Shape)>,
 }
 
 impl Sink {
@@ -78,12 +83,14 @@ impl Sink {
     pub fn new(
         tables: impl IntoIterator<Item = (TableName, Table)>,
         settings: WriteSettings,
+        policy: SchemaPolicy,
         buckets: Buckets,
         budget_bytes: usize,
     ) -> Self {
         let target = |table| Target {
             table,
             buffer: None,
+            shape: None,
         };
         Self {
             tables: tables
@@ -91,6 +98,7 @@ impl Sink {
                 .map(|(name, table)| (name, target(table)))
                 .collect(),
             settings,
+            policy,
             buckets,
             budget_bytes,
             buffered_bytes: 0,
@@ -119,8 +127,16 @@ impl Sink {
             RowKinds::Inserts => None,
             RowKinds::Each(kinds) => Some(kinds.as_slice()),
         };
+        let shape = match &target.shape {
+            Some((of, shape)) if Arc::ptr_eq(of, &batch.table) => shape,
+            _ => {
+                let shape = Shape::new(&batch.table, target.table.schema());
+                &target.shape.insert((batch.table.clone(), shape)).1
+            }
+        };
+        let rows = shape.fit(&batch.rows)?;
         let before = buffer.buffered_bytes();
-        let written = buffer.write(&batch.rows, kinds, first_sequence);
+        let written = buffer.write(&rows, kinds, first_sequence);
         let taken = buffer.buffered_bytes().saturating_sub(before);
         self.buffered_bytes += taken;
         written?;
@@ -130,24 +146,43 @@ impl Sink {
         Ok(())
     }
 
-    /// Follows a schema change: what is buffered goes out under the old schema, and the sink
-    /// table gets the columns it does not have yet. A change that the sink already has is the same
-    /// as done.
-    pub async fn apply(&mut self, change: &SchemaChange) -> Result<Table> {
+    /// Follows a schema change: what is buffered goes out under the old schema, and the sink table
+    /// becomes what the job file wants it to. A change that was followed before is found.
+    pub async fn apply(&mut self, change: &SchemaChange) -> Result<Evolved> {
         self.begin_flush(&change.table.name);
+        let target = self.tables.get(&change.table.name).ok_or_else(|| {
+            JobError::Internal(format!(
+                "a change of {}, which is not captured",
+                change.table.name
+            ))
+        })?;
+        let evolved = evolve::evolve(&target.table, change, &self.policy).await?;
         let target = self.target(&change.table.name)?;
-        let added: Vec<(DataField, ColumnPlace<'_>)> = change
-            .steps
-            .iter()
-            .filter_map(|step| match step {
-                ColumnStep::Add(column, before) => {
-                    Some((types::lake_field(column), behind(before.as_deref())))
-                }
-                _ => None,
-            })
-            .collect();
-        target.table = target.table.add_columns(&added).await?;
-        Ok(target.table.clone())
+        target.table = evolved.table.clone();
+        target.shape = None;
+        Ok(evolved)
+    }
+
+    /// How buffers are written.
+    pub fn settings(&self) -> WriteSettings {
+        self.settings
+    }
+
+    /// What schema changes do.
+    pub fn policy(&self) -> &SchemaPolicy {
+        &self.policy
+    }
+
+    /// Forgets the rows of a table that no checkpoint has taken; gives the flushes that hold some.
+    pub fn forget(&mut self, name: &TableName) -> Flushing {
+        if let Some(buffer) = self.tables.get_mut(name).and_then(|it| it.buffer.take()) {
+            let bytes = buffer.buffered_bytes();
+            self.buffered_bytes = self.buffered_bytes.saturating_sub(bytes);
+        }
+        let flushes = std::mem::take(&mut self.flushes);
+        let (gone, kept) = flushes.into_iter().partition(|flush| flush.is_of(name));
+        self.flushes = kept;
+        Flushing::new(gone)
     }
 
     /// Begins to write everything buffered; gives all flushes since the last call, for a
@@ -215,11 +250,6 @@ impl Sink {
             .get_mut(name)
             .ok_or_else(|| JobError::Internal(format!("rows of {name}, which is not captured")))
     }
-}
-
-/// The place behind a column; first when there is none.
-fn behind(before: Option<&str>) -> ColumnPlace<'_> {
-    before.map_or(ColumnPlace::First, ColumnPlace::After)
 }
 
 impl Target {

@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use headwater_connectors::{TableName, TableSchema};
 use headwater_paimon::{Catalog, ColumnPlace, DataField, Error as LakeError, Schema, Table};
 
-use super::types::{self, SnapshotRows};
+use super::{
+    evolve::{SchemaPolicy, without_later_statements},
+    shape::named,
+    types::{self, SnapshotRows},
+};
 use crate::error::{JobError, Result};
 
 /// What the job file says about sink tables.
@@ -15,6 +19,8 @@ pub struct SinkOptions {
     pub table_options: BTreeMap<String, String>,
     /// `partition.key`, by sink table.
     pub partition_keys: BTreeMap<TableName, Vec<String>>,
+    /// What schema changes do.
+    pub policy: SchemaPolicy,
 }
 
 /// A sink table, opened.
@@ -146,15 +152,17 @@ pub fn filled_error(source: &TableName, sink: &TableName) -> JobError {
     ))
 }
 
-/// Opens the sink table of a job that goes on from a checkpoint.
+/// Opens the sink table of a job that goes on from a checkpoint, which has the table at the schema of
+/// id `schema`: statements after it are followed again.
 pub async fn open_existing(
     catalog: &Catalog,
     options: &SinkOptions,
     source: &TableSchema,
     sink: &TableName,
     rows: SnapshotRows,
+    schema: Option<i64>,
 ) -> Result<OpenTable> {
-    let table = catalog
+    let mut table = catalog
         .table(&sink.database, &sink.table)
         .await?
         .ok_or_else(|| {
@@ -165,9 +173,16 @@ pub async fn open_existing(
                 source.name
             ))
         })?;
+    if let Some(schema) = schema.filter(|schema| *schema < table.schema().id) {
+        table = without_later_statements(&table.at_schema(schema).await?).await?;
+    }
     // A column that is added at the source is added here before any record knows of it.
     let mut columns = source.columns.iter().map(|column| &column.name);
-    if let Some(gone) = columns.find(|name| table.schema().field(name).is_none()) {
+    let is_missing = |name: &&String| named(&table.schema().fields, name).is_none();
+    if let Some(gone) = columns
+        .find(is_missing)
+        .filter(|_| !options.policy.may_differ())
+    {
         return Err(JobError::Definite(format!(
             "table {}: column {gone} of the sink table {sink} is gone: someone dropped or renamed \
              it, and its values in the rows so far with it. Rename it back, or remove the job's \
@@ -186,7 +201,9 @@ async fn fit(
     sink: &TableName,
     rows: SnapshotRows,
 ) -> Result<OpenTable> {
-    let misfits = types::misfits(source, table.schema(), options.partition_keys(sink), rows);
+    let partition_keys = options.partition_keys(sink);
+    let may_differ = options.policy.may_differ();
+    let misfits = types::misfits(source, table.schema(), partition_keys, rows, may_differ);
     if !misfits.is_empty() {
         return Err(JobError::Definite(format!(
             "table {}: the sink table {} exists and does not fit: {}. Route the source table to \
@@ -196,17 +213,28 @@ async fn fit(
             misfits.join("; ")
         )));
     }
-    let mut missing: Vec<(DataField, ColumnPlace<'_>)> = Vec::new();
-    let mut before = None;
+    let mut missing: Vec<(DataField, Option<String>)> = Vec::new();
+    let mut before: Option<String> = None;
     for column in &source.columns {
-        if table.schema().field(&column.name).is_none() {
-            missing.push((types::lake_field(column), super::behind(before)));
+        match named(&table.schema().fields, &column.name) {
+            Some(field) => before = Some(field.name.clone()),
+            None => {
+                let field = types::lake_field(column);
+                let after = before.replace(field.name.clone());
+                missing.push((field, after));
+            }
         }
-        before = Some(column.name.as_str());
     }
-    let table = match missing.is_empty() {
+    let placed = missing.iter().map(|(field, after)| {
+        let place = after
+            .as_deref()
+            .map_or(ColumnPlace::First, ColumnPlace::After);
+        (field.clone(), place)
+    });
+    let placed: Vec<(DataField, ColumnPlace<'_>)> = placed.collect();
+    let table = match placed.is_empty() || may_differ {
         true => table,
-        false => table.add_columns(&missing).await?,
+        false => table.add_columns(&placed).await?,
     };
     let opened = &table;
     let files = opened.at_newest(|snapshot| async move { opened.live_files(&snapshot).await });

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use headwater_connectors::{Column, DataType as SourceType, Position, TableSchema};
 use headwater_paimon::{DataField, DataType, Schema};
 
+use super::shape::{holds, named};
+
 /// The lake's type for a source column's.
 pub fn lake_type(source: &SourceType) -> DataType {
     match source {
@@ -71,26 +73,29 @@ impl SnapshotRows {
 }
 
 /// Why rows of `source` do not fit the existing `sink`; empty when they do. Columns that the sink
-/// lacks are not counted: they are added when they may be null.
+/// lacks are not counted: they are added when they may be null. Of a sink that `may_differ` types and
+/// missing columns are not looked at: schema changes were not all to be followed.
 pub fn misfits(
     source: &TableSchema,
     sink: &Schema,
     partition_keys: &[String],
     rows: SnapshotRows,
+    may_differ: bool,
 ) -> Vec<String> {
     let mut found = Vec::new();
     for column in &source.columns {
         let wanted = lake_type(&column.data_type);
-        match sink.field(&column.name) {
-            Some((_, field)) if !holds(&field.data_type, &wanted) => found.push(format!(
+        match named(&sink.fields, &column.name) {
+            Some(_) if may_differ => {}
+            Some(field) if !holds(&field.data_type, &wanted) => found.push(format!(
                 "column {} is {} there and {wanted} ({}) at the source",
                 column.name, field.data_type, column.source_type
             )),
-            Some((_, field)) if column.nullable && !field.nullable => found.push(format!(
+            Some(field) if column.nullable && !field.nullable => found.push(format!(
                 "column {} is NOT NULL there and may be NULL at the source",
                 column.name
             )),
-            None if !column.nullable => found.push(format!(
+            None if !column.nullable && !may_differ => found.push(format!(
                 "column {} is missing there and NOT NULL at the source",
                 column.name
             )),
@@ -205,24 +210,6 @@ pub fn lake_key(source: &TableSchema, partition_keys: &[String]) -> Vec<String> 
     source.primary_key.iter().chain(missing).cloned().collect()
 }
 
-/// Whether a sink column holds every value of the wanted type unchanged, in the same Arrow type.
-fn holds(sink: &DataType, wanted: &DataType) -> bool {
-    use DataType::{
-        Binary, Bytes, Char, String, Time, Timestamp, TimestampLtz, VarBinary, VarChar,
-    };
-    match (sink, wanted) {
-        (String, Char(_) | VarChar(_)) | (Bytes, Binary(_) | VarBinary(_)) => true,
-        (Char(room) | VarChar(room), Char(length) | VarChar(length))
-        | (VarBinary(room), Binary(length) | VarBinary(length)) => room >= length,
-        (Time(room), Time(digits))
-        | (Timestamp(room), Timestamp(digits))
-        | (TimestampLtz(room), TimestampLtz(digits)) => {
-            room >= digits && sink.arrow() == wanted.arrow()
-        }
-        (sink, wanted) => sink == wanted,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use headwater_connectors::TableName;
@@ -284,20 +271,20 @@ mod tests {
             ("v", SourceType::VarChar(10), true),
         ]);
         let mut table = sink(&source_schema);
-        assert!(misfits(&source_schema, &table, &[], SnapshotRows::Newer).is_empty());
+        assert!(misfits(&source_schema, &table, &[], SnapshotRows::Newer, false).is_empty());
         table.fields[1].data_type = DataType::String;
-        assert!(misfits(&source_schema, &table, &[], SnapshotRows::Newer).is_empty());
+        assert!(misfits(&source_schema, &table, &[], SnapshotRows::Newer, false).is_empty());
         table.fields[1].data_type = DataType::VarChar(9);
         table.fields[0].data_type = DataType::BigInt;
         table.primary_keys = vec!["v".into()];
-        let found = misfits(&source_schema, &table, &[], SnapshotRows::Newer);
+        let found = misfits(&source_schema, &table, &[], SnapshotRows::Newer, false);
         assert_eq!(found.len(), 3, "{found:?}");
         let mut table = sink(&source_schema);
         let options = [("file.format", "orc"), ("manifest.format", "orc")];
         for (name, value) in options {
             table.options.insert(name.into(), value.into());
         }
-        let found = misfits(&source_schema, &table, &[], SnapshotRows::Newer);
+        let found = misfits(&source_schema, &table, &[], SnapshotRows::Newer, false);
         assert_eq!(found.len(), 2, "{found:?}");
     }
 
@@ -314,13 +301,13 @@ mod tests {
             (SnapshotRows::Newer, true),
             (SnapshotRows::MaybeOlder, false),
         ] {
-            let found = misfits(&source_schema, &table, &[], rows);
+            let found = misfits(&source_schema, &table, &[], rows, false);
             assert_eq!(found.is_empty(), fits, "{rows:?}: {found:?}");
             assert!(fits || found[0].contains("GTID"), "{found:?}");
         }
         table.options.insert("bucket".into(), "-2".into());
         assert_eq!(
-            misfits(&source_schema, &table, &[], SnapshotRows::None).len(),
+            misfits(&source_schema, &table, &[], SnapshotRows::None, false).len(),
             1
         );
     }

@@ -14,6 +14,7 @@ use super::{Database, Lake, Server, mysql::unique};
 pub struct JobFile {
     source: Vec<(String, String)>,
     sink: Vec<(String, String)>,
+    pipeline: Vec<(String, String)>,
     tail: String,
     name: String,
 }
@@ -51,6 +52,7 @@ impl JobFile {
                 ),
                 pair("table.properties.bucket", "2".into()),
             ],
+            pipeline: Vec::new(),
             tail: "checkpoint:\n  interval: 400ms\nserver:\n  listen: \"off\"\n".into(),
             name: "test".into(),
         }
@@ -73,6 +75,12 @@ impl JobFile {
         self
     }
 
+    /// Sets a key of the pipeline.
+    pub fn pipeline(mut self, key: &str, value: &str) -> Self {
+        Self::set(&mut self.pipeline, key, value);
+        self
+    }
+
     /// Adds lines at the end of the file.
     pub fn with(mut self, text: &str) -> Self {
         self.tail.push_str(text);
@@ -88,10 +96,11 @@ impl JobFile {
                 .collect()
         };
         format!(
-            "source:\n  type: mysql\n{}\nsink:\n  type: paimon\n{}\npipeline:\n  name: {}\n\n{}",
+            "source:\n  type: mysql\n{}\nsink:\n  type: paimon\n{}\npipeline:\n  name: {}\n{}\n{}",
             block(&self.source),
             block(&self.sink),
             self.name,
+            block(&self.pipeline),
             self.tail
         )
     }

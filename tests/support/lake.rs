@@ -88,6 +88,28 @@ impl Lake {
         all
     }
 
+    /// The newest schema of `database.table`.
+    pub fn schema(&self, table: &str) -> Value {
+        let files = std::fs::read_dir(self.table_folder(table).join("schema")).unwrap();
+        let number = |file: std::io::Result<std::fs::DirEntry>| {
+            let path = file.unwrap().path();
+            let name = path.file_name()?.to_str()?.strip_prefix("schema-")?;
+            Some((name.parse::<u64>().ok()?, path))
+        };
+        let newest = files.filter_map(number).max().unwrap();
+        serde_json::from_slice(&std::fs::read(newest.1).unwrap()).unwrap()
+    }
+
+    /// Names of the tables of a database, sorted.
+    pub fn tables(&self, database: &str) -> Vec<String> {
+        let folder = PathBuf::from(self.warehouse()).join(format!("{database}.db"));
+        let files = std::fs::read_dir(folder).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    }
+
     /// The newest snapshot of each checkpoint, by checkpoint id.
     pub fn checkpoints(&self, table: &str) -> BTreeMap<u64, TableSnapshot> {
         self.snapshots(table)

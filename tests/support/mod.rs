@@ -12,6 +12,7 @@ pub mod lake;
 pub mod mysql;
 pub mod oracle;
 pub mod small;
+pub mod values;
 pub mod workload;
 
 pub use job::{Headwater, JobFile};

@@ -230,6 +230,10 @@ impl Source for MysqlSource {
         })
     }
 
+    fn matches(&self, table: &TableName) -> bool {
+        self.options.tables.matches(table)
+    }
+
     async fn start(&self, tables: &[Arc<TableSchema>]) -> Result<SourceState> {
         self.set_tail_server(None);
         let (mut conn, identity) = self.control().await?;

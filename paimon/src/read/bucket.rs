@@ -7,7 +7,9 @@ use std::{
 };
 
 use arrow_array::{
-    BooleanArray, Int8Array, RecordBatch, RecordBatchOptions, cast::AsArray, types::Int8Type,
+    BooleanArray, Int8Array, RecordBatch, RecordBatchOptions,
+    cast::AsArray,
+    types::{Int8Type, Int64Type},
 };
 use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
@@ -25,7 +27,7 @@ use crate::{
 
 use super::{
     deletions::DeletionFile,
-    file::{FileOpener, FileStream, KIND, Wanted},
+    file::{FileOpener, FileStream, KIND, SEQUENCE, Wanted},
     merge::SortedMerge,
     plan::{Split, Visibility, is_read_alone, key_fields, key_types},
     predicate::Bound,
@@ -46,6 +48,8 @@ pub(super) struct Request {
     pub(super) filter: Option<Arc<Bound>>,
     /// Rows, at most.
     pub(super) limit: Option<usize>,
+    /// Only rows whose newest version has a lower sequence number.
+    pub(super) older_than: Option<i64>,
 }
 
 impl Request {
@@ -69,10 +73,23 @@ enum Piece {
     Section(Section),
 }
 
+impl Piece {
+    /// Whether it may hold rows of lower sequence numbers.
+    fn has_older(&self, bound: i64) -> bool {
+        let is_older = |file: &DataFileMeta| file.min_sequence_number < bound;
+        match self {
+            Self::File(file) => is_older(file),
+            Self::Section(section) => section.iter().flatten().any(|file| is_older(&file.meta)),
+        }
+    }
+}
+
 enum Open {
     Rows(FileStream),
     /// With the column of kinds at the end.
     WithKinds(FileStream),
+    /// With the columns of sequence numbers and of kinds at the end.
+    WithSequences(FileStream),
     Merge(Box<SortedMerge>),
 }
 
@@ -87,6 +104,7 @@ pub(super) struct BucketReader {
     output: usize,
     filter: Option<Arc<Bound>>,
     rows_left: Option<usize>,
+    older_than: Option<i64>,
     /// `None` for tables without keys.
     merging: Option<Merging>,
     open: Option<Open>,
@@ -126,11 +144,15 @@ impl BucketReader {
         let fields = request.all_fields();
         let output = request.fields.len();
         let has_keys = !schema.primary_keys.is_empty();
+        let mut pieces = match has_keys {
+            true => pieces(schema, &split.files)?,
+            false => in_order(schema, split.files),
+        };
+        if let Some(bound) = request.older_than {
+            pieces.retain(|piece| piece.has_older(bound));
+        }
         Ok(Self {
-            pieces: match has_keys {
-                true => pieces(schema, &split.files)?,
-                false => in_order(schema, split.files),
-            },
+            pieces,
             opener: FileOpener::new(table.clone(), split.partition, split.bucket)
                 .without(split.deletions),
             schema: Wanted::new(fields.clone(), &[]).schema().clone(),
@@ -142,6 +164,7 @@ impl BucketReader {
             output,
             filter: request.filter,
             rows_left: request.limit,
+            older_than: request.older_than,
             open: None,
         })
     }
@@ -167,6 +190,10 @@ impl BucketReader {
                 Open::Rows(stream) => stream.try_next().await?,
                 Open::WithKinds(stream) => match stream.try_next().await? {
                     Some(batch) => Some(without_deletes(&batch)?),
+                    None => None,
+                },
+                Open::WithSequences(stream) => match stream.try_next().await? {
+                    Some(batch) => Some(self.old_rows(&without_deletes(&batch)?)?),
                     None => None,
                 },
                 Open::Merge(merge) => match merge.next().await? {
@@ -205,16 +232,14 @@ impl BucketReader {
             }
             Piece::File(file) => {
                 let opener = self.opener.pruning(self.filter.clone(), &self.fields);
-                let kinds: &[&str] = match file.delete_row_count {
-                    Some(0) => &[],
-                    _ => &[KIND],
-                };
-                let wanted = Wanted::new(self.fields.clone(), kinds);
-                let stream = opener.open(&file, &wanted, BATCH_ROWS).await?;
-                Ok(match kinds {
-                    [] => Open::Rows(stream),
-                    _ => Open::WithKinds(stream),
-                })
+                let (system, open): (&'static [&'static str], fn(FileStream) -> Open) =
+                    match (self.older_than, file.delete_row_count) {
+                        (Some(_), _) => (&[SEQUENCE, KIND], Open::WithSequences),
+                        (None, Some(0)) => (&[], Open::Rows),
+                        (None, _) => (&[KIND], Open::WithKinds),
+                    };
+                let wanted = Wanted::new(self.fields.clone(), system);
+                Ok(open(opener.open(&file, &wanted, BATCH_ROWS).await?))
             }
         }
     }
@@ -235,11 +260,29 @@ impl BucketReader {
         let columns = positions.filter_map(|at| rows.columns.get(*at).cloned());
         let batch =
             RecordBatch::try_new_with_options(self.schema.clone(), columns.collect(), &options)?;
+        if let Some(bound) = self.older_than {
+            let keys = rows.kinds.values().iter().zip(rows.sequences.values());
+            let keep = keys.map(|(kind, sequence)| leaves_row(*kind) && *sequence < bound);
+            return Ok(filter_record_batch(
+                &batch,
+                &keep.collect::<Vec<_>>().into(),
+            )?);
+        }
         if rows.kinds.values().iter().all(|kind| leaves_row(*kind)) {
             return Ok(batch);
         }
         let keep = BooleanArray::from_unary(&rows.kinds, leaves_row);
         Ok(filter_record_batch(&batch, &keep)?)
+    }
+
+    /// Of a file's rows those that are old enough, without the column of sequence numbers.
+    fn old_rows(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let last = batch.num_columns().saturating_sub(1);
+        let sequences = batch.column(last).as_primitive::<Int64Type>();
+        let bound = self.older_than.unwrap_or(i64::MAX);
+        let keep = BooleanArray::from_unary(sequences, |sequence| sequence < bound);
+        let columns: Vec<usize> = (0..last).collect();
+        Ok(filter_record_batch(&batch.project(&columns)?, &keep)?)
     }
 
     /// Leaves out rows that were not asked for, and columns that only the filter needed.

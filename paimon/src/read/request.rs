@@ -52,6 +52,7 @@ pub struct TableRead {
     filter: Option<Predicate>,
     snapshot: Option<PaimonSnapshot>,
     limit: Option<usize>,
+    older_than: Option<i64>,
 }
 
 impl Table {
@@ -63,6 +64,7 @@ impl Table {
             filter: None,
             snapshot: None,
             limit: None,
+            older_than: None,
         }
     }
 
@@ -118,6 +120,13 @@ impl TableRead {
         self
     }
 
+    /// Of a table with a primary key only the rows whose newest version has a sequence number below
+    /// this one: those that nobody has written since.
+    pub fn older_than(mut self, sequence: i64) -> Self {
+        self.older_than = Some(sequence);
+        self
+    }
+
     pub(super) fn table(&self) -> &Table {
         &self.table
     }
@@ -158,6 +167,7 @@ impl TableRead {
             fields: self.fields()?,
             filter: self.bound()?.map(Arc::new),
             limit: self.limit,
+            older_than: self.older_than,
         })
     }
 

@@ -198,15 +198,18 @@ async fn tree(random: &mut StdRng, table: &Table) -> (Vec<DataFileMeta>, Vec<Row
     (files, all)
 }
 
-async fn read(table: &Table, files: Vec<DataFileMeta>) -> Result<Vec<(i32, String)>> {
-    let split = Split {
+fn split(files: Vec<DataFileMeta>) -> Split {
+    Split {
         partition: vec![0; 12],
         bucket: 0,
         files,
         ..Split::default()
-    };
+    }
+}
+
+async fn read(table: &Table, files: Vec<DataFileMeta>) -> Result<Vec<(i32, String)>> {
     let batches: Vec<RecordBatch> = table
-        .read_bucket(&split, Some(&["id", "v"]))?
+        .read_bucket(&split(files), Some(&["id", "v"]))?
         .try_collect()
         .await?;
     Ok(rows_of(&batches))
@@ -231,15 +234,24 @@ async fn merging_keeps_the_newest_row_of_each_key() {
         let mut random = StdRng::seed_from_u64(seed);
         let table = table();
         let (files, all) = tree(&mut random, &table).await;
-        let mut model: BTreeMap<i32, String> = BTreeMap::new();
+        let bound = random.random_range(0..=all.len() as i64);
+        let mut model: BTreeMap<i32, (i64, String)> = BTreeMap::new();
         for row in all {
             match row.kind {
                 3 => model.remove(&row.id),
-                _ => model.insert(row.id, row.value),
+                _ => model.insert(row.id, (row.sequence, row.value)),
             };
         }
-        let rows = read(&table, files).await.unwrap();
-        assert_eq!(rows, model.into_iter().collect::<Vec<_>>(), "seed {seed}");
+        let rows = read(&table, files.clone()).await.unwrap();
+        let all = model.iter().map(|(id, (_, value))| (*id, value.clone()));
+        assert_eq!(rows, all.collect::<Vec<_>>(), "seed {seed}");
+        // Those alone that nobody has written since.
+        let old = table.read().columns(["id", "v"]).older_than(bound);
+        let old = old.open(&split(files)).unwrap();
+        let old: Vec<RecordBatch> = old.try_collect().await.unwrap();
+        model.retain(|_, (sequence, _)| *sequence < bound);
+        let want = model.into_iter().map(|(id, (_, value))| (id, value));
+        assert_eq!(rows_of(&old), want.collect::<Vec<_>>(), "seed {seed}");
     }
 }
 

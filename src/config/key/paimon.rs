@@ -96,8 +96,7 @@ pub(super) const KEYS: &[Key] = &[
         "include.schema.changes",
         Kind::List,
         "",
-        "Schema changes to apply; all when absent. `create.table` is always in. In this version a \
-         change other than ADD COLUMN stops the job, whatever stands here",
+        "Schema changes to apply; all when absent. `create.table` is always in",
     ),
     key(
         "exclude.schema.changes",

@@ -2,16 +2,12 @@
 
 use super::{Choice, Key, Kind, Section, later, noted, works};
 
-/// What schema changes do in this version.
-pub(crate) const BEHAVIOUR: &str = "this version applies ADD COLUMN; any other change of a captured table \
-                         stops the job before anything behind it is committed";
-
 const BEHAVIOURS: &[Choice] = &[
-    noted("lenient", BEHAVIOUR),
-    noted("evolve", BEHAVIOUR),
-    noted("try_evolve", BEHAVIOUR),
-    later("exception"),
-    later("ignore"),
+    works("lenient"),
+    works("evolve"),
+    works("try_evolve"),
+    works("ignore"),
+    works("exception"),
 ];
 
 const PARTITIONING: &[Choice] = &[
@@ -77,8 +73,8 @@ pub(super) const KEYS: &[Key] = &[
         "schema.change.behavior",
         Kind::Choice(BEHAVIOURS),
         "lenient",
-        "What a schema change does. In this version ADD COLUMN is applied and every other change \
-         of a captured table stops the job, whatever stands here",
+        "What a schema change of a captured table does to its sink table; see \
+         docs/schema-changes.md",
     ),
     key(
         "schema-operator.rpc-timeout",

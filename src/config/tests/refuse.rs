@@ -150,8 +150,8 @@ fn what_this_version_cannot_do_is_refused_by_name_and_line() {
             "`sink.catalog.properties.s3.path.style.access: x` is not valid: write `true` or `false`",
         ),
         (
-            "exclude.schema.changes: [add]",
-            "leaving out `add.column` is not supported yet",
+            "exclude.schema.changes: [create]",
+            "leaving out `create.table` is not supported yet",
         ),
         (
             "exclude.schema.changes: [drop.tabel]",
@@ -186,10 +186,6 @@ fn what_this_version_cannot_do_is_refused_by_name_and_line() {
         (
             "pipeline:\n  user-defined-function:\n    - name: f\n",
             "11: `pipeline.user-defined-function` is not supported yet",
-        ),
-        (
-            "pipeline:\n  schema.change.behavior: ignore\n",
-            "11: `pipeline.schema.change.behavior: ignore` is not supported yet",
         ),
         (
             "pipeline:\n  sink.partitioning.strategy: TABLE_ID\n",

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use headwater_connectors::{
     BarrierGate, ChangeBatch, Check, ChunkEnd, ChunkReader, Column, DataType, Discovery, Error,
     Position, Result, RowKinds, Source, SourceState, Split, TableName, TableSchema, TailItem,
-    change::{Barrier, TailProgress},
+    change::{Barrier, RowsAfter, SchemaChange, TailProgress},
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::{
@@ -38,16 +38,29 @@ pub struct Rules {
 /// One change: table, key, and the new value or none.
 type Change = (usize, i32, Option<i64>);
 
+/// What one place of the log holds.
+#[derive(Debug, Clone)]
+pub enum Entry {
+    /// A transaction.
+    Rows(Vec<Change>),
+    /// A statement that changed the rows of a table, and says no more than that.
+    Hidden(usize, BTreeMap<i32, i64>),
+    /// A statement that removed all rows of a table.
+    Truncate(usize),
+}
+
 #[derive(Debug)]
 struct Inner {
     rng: StdRng,
     base: [BTreeMap<i32, i64>; 2],
-    log: Vec<Vec<Change>>,
+    log: Vec<Entry>,
     committed: usize,
     executed: usize,
     /// The engine, or the executed set, stands still for a while.
     stalled: [bool; 2],
     steps_left: usize,
+    /// How often a statement changes rows without saying which.
+    hidden: f64,
 }
 
 /// A server: log, committed prefix, executed prefix.
@@ -69,6 +82,10 @@ impl World {
             }
         }
         let steps_left = rng.random_range(20..300);
+        let hidden = match rng.random_bool(0.5) {
+            true => rng.random_range(0.0..0.1),
+            false => 0.0,
+        };
         Self {
             inner: Arc::new(Mutex::new(Inner {
                 rng,
@@ -78,6 +95,7 @@ impl World {
                 executed: 0,
                 stalled: [false; 2],
                 steps_left,
+                hidden,
             })),
             rules,
         }
@@ -94,6 +112,19 @@ impl World {
         }
         for _ in 0..world.rng.random_range(0..4) {
             match world.rng.random_range(0..3) {
+                0 if world.steps_left > 0 && world.rng.random_bool(world.hidden) => {
+                    world.steps_left -= 1;
+                    let number = world.log.len() as i64 + 1;
+                    let table = world.rng.random_range(0..2);
+                    let entry = match world.rng.random_bool(0.3) {
+                        true => Entry::Truncate(table),
+                        false => {
+                            let keys = KEYS.filter(|_| world.rng.random_bool(0.5));
+                            Entry::Hidden(table, keys.map(|key| (key, number)).collect())
+                        }
+                    };
+                    world.log.push(entry);
+                }
                 0 if world.steps_left > 0 => {
                     world.steps_left -= 1;
                     let number = world.log.len() as i64 + 1;
@@ -108,7 +139,7 @@ impl World {
                             )
                         })
                         .collect();
-                    world.log.push(changes);
+                    world.log.push(Entry::Rows(changes));
                 }
                 1 if !world.stalled[0] => {
                     world.committed = (world.committed + 2).min(world.log.len());
@@ -127,7 +158,7 @@ impl World {
         world.steps_left == 0 && world.executed == world.log.len()
     }
 
-    pub fn log(&self) -> Vec<Vec<Change>> {
+    pub fn log(&self) -> Vec<Entry> {
         self.inner.lock().unwrap().log.clone()
     }
 
@@ -136,15 +167,29 @@ impl World {
         let world = self.inner.lock().unwrap();
         let index = index(table);
         let mut rows = world.base[index].clone();
-        for change in world.log.iter().take(upto).flatten() {
-            match change {
-                (table, key, Some(value)) if *table == index => {
-                    rows.insert(*key, *value);
+        for entry in world.log.iter().take(upto) {
+            let changes = match entry {
+                Entry::Rows(changes) => changes,
+                Entry::Hidden(table, others) if *table == index => {
+                    rows.clone_from(others);
+                    continue;
                 }
-                (table, key, None) if *table == index => {
-                    rows.remove(key);
+                Entry::Truncate(table) if *table == index => {
+                    rows.clear();
+                    continue;
                 }
-                _ => {}
+                Entry::Hidden(..) | Entry::Truncate(_) => continue,
+            };
+            for (table, key, value) in changes {
+                match value {
+                    _ if *table != index => {}
+                    Some(value) => {
+                        rows.insert(*key, *value);
+                    }
+                    None => {
+                        rows.remove(key);
+                    }
+                }
             }
         }
         rows
@@ -302,16 +347,37 @@ impl Source for SimSource {
             if self.chance(0.005) {
                 return Err(Error::transient("the network is gone"));
             }
-            let Some(changes) = self.world.log().get(cursor).cloned() else {
+            let Some(entry) = self.world.log().get(cursor).cloned() else {
                 continue;
             };
-            for (table, key, value) in changes {
-                let change = ChangeBatch {
+            let change = |table: usize, rows| {
+                TailItem::Schema(SchemaChange {
                     table: schema(TABLES[table]),
-                    rows: batch(&[(key, value.unwrap_or(-1))]),
-                    kinds: RowKinds::Each(vec![if value.is_some() { 2 } else { 3 }]),
-                };
-                out.send(TailItem::Rows(change)).await.map_err(|_| lost())?;
+                    steps: Vec::new(),
+                    rows,
+                    statement: "a statement".into(),
+                    id: cursor.to_string(),
+                    position: at(cursor),
+                })
+            };
+            let items: Vec<TailItem> = match entry {
+                Entry::Rows(changes) => changes
+                    .into_iter()
+                    .map(|(table, key, value)| {
+                        TailItem::Rows(ChangeBatch {
+                            table: schema(TABLES[table]),
+                            rows: batch(&[(key, value.unwrap_or(-1))]),
+                            kinds: RowKinds::Each(vec![if value.is_some() { 2 } else { 3 }]),
+                        })
+                    })
+                    .collect(),
+                Entry::Hidden(table, _) => {
+                    vec![change(table, RowsAfter::Unknown("is simulated".into()))]
+                }
+                Entry::Truncate(table) => vec![change(table, RowsAfter::Gone)],
+            };
+            for item in items {
+                out.send(item).await.map_err(|_| lost())?;
             }
             cursor += 1;
         }
