@@ -153,13 +153,17 @@ impl Snapshot {
     }
 
     async fn round(&self, id: u64, readers: &mut [Option<Box<dyn ChunkReader>>]) -> Result<()> {
+        // What comes later waits for the next round: it may stand behind this one's L.
+        let todo = Mutex::new(std::mem::take(&mut *lock(&self.queue)));
         let Some(low) = self.low().await? else {
             return Ok(());
         };
         tracing::debug!(round = id, %low, "round begins");
         self.gate.begin_round(id, low);
         let deadline = Instant::now() + self.round;
-        let workers = readers.iter_mut().map(|reader| self.work(reader, deadline));
+        let workers = readers
+            .iter_mut()
+            .map(|reader| self.work(&todo, reader, deadline));
         let mut result = RoundResult::default();
         let mut unfinished = Vec::new();
         for done in futures::future::try_join_all(workers).await? {
@@ -167,7 +171,8 @@ impl Snapshot {
             result.progress.extend(done.result.progress);
             unfinished.extend(done.unfinished);
         }
-        // What was begun goes on first in the next round.
+        // What was begun goes on first in the next round, then what nobody came to.
+        unfinished.extend(std::mem::take(&mut *lock(&todo)));
         for work in unfinished.into_iter().rev() {
             lock(&self.queue).push_front(work);
         }
@@ -208,15 +213,16 @@ impl Snapshot {
         }
     }
 
-    /// One worker of a round: splits from the queue until the deadline.
+    /// One worker of a round: splits of the round until the deadline.
     async fn work(
         &self,
+        todo: &Mutex<VecDeque<Work>>,
         reader: &mut Option<Box<dyn ChunkReader>>,
         deadline: Instant,
     ) -> Result<WorkDone> {
         let mut done = WorkDone::default();
         while Instant::now() < deadline && !self.stop.is_cancelled() {
-            let Some(mut work) = lock(&self.queue).pop_front() else {
+            let Some(mut work) = lock(todo).pop_front() else {
                 break;
             };
             let name = work.state.split.table.clone();

@@ -275,7 +275,7 @@ mod tests {
         table.fields[1].data_type = DataType::String;
         assert!(misfits(&source_schema, &table, &[], SnapshotRows::Newer, false).is_empty());
         table.fields[1].data_type = DataType::VarChar(9);
-        table.fields[0].data_type = DataType::BigInt;
+        table.fields[0].data_type = DataType::SmallInt;
         table.primary_keys = vec!["v".into()];
         let found = misfits(&source_schema, &table, &[], SnapshotRows::Newer, false);
         assert_eq!(found.len(), 3, "{found:?}");
