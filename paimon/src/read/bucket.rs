@@ -228,7 +228,12 @@ impl BucketReader {
                     &merging.keys,
                     merging.function.clone(),
                 );
-                Ok(Open::Merge(Box::new(merge.await?.dropping_deletes())))
+                let merge = merge.await?;
+                // Where deletes are not picked, sequence numbers are not told either.
+                Ok(Open::Merge(Box::new(match self.older_than {
+                    Some(_) => merge,
+                    None => merge.dropping_deletes(),
+                })))
             }
             Piece::File(file) => {
                 let opener = self.opener.pruning(self.filter.clone(), &self.fields);
