@@ -158,6 +158,11 @@ impl World {
         world.steps_left == 0 && world.executed == world.log.len()
     }
 
+    /// Whether statements change rows without saying which.
+    pub fn hides_changes(&self) -> bool {
+        self.inner.lock().unwrap().hidden > 0.0
+    }
+
     pub fn log(&self) -> Vec<Entry> {
         self.inner.lock().unwrap().log.clone()
     }
