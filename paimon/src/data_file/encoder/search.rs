@@ -1,10 +1,10 @@
 //! How hard zstd looks for matches in a page.
 //!
 //! Level 1 looks into a table of 16,384 places. In texts of digits, dates and keys that hardly repeat
-//! it finds little there and takes thrice the time of a table of 128, which stays in the processor's
-//! fastest cache. In sentences, JSON and words it finds what the small table does not. Numbers whose
-//! upper bytes repeat want matches shorter than the seven bytes that the level asks of large pages. So
-//! it is tried, column by column.
+//! it finds little there and takes up to thrice the time of a table of 128, which stays in the
+//! processor's fastest cache and is seldom right. In sentences, JSON and words it finds what the small
+//! table does not. Numbers whose upper bytes repeat want matches shorter than the seven bytes that the
+//! level asks of large pages. So it is tried, column by column.
 
 use std::{
     cell::RefCell,
@@ -56,10 +56,12 @@ impl Search {
         }
     }
 
-    /// Of the sizes of a page, by search. What is much faster may be a little larger; what is about
-    /// as fast and finds other matches has to be much smaller.
-    fn best(level: usize, near: usize, short: Option<usize>) -> Self {
-        let (usual, search) = match near as f64 <= level as f64 * 1.04 {
+    /// For a page of so many bytes, by what is left of it. Where matches are few, as what is left
+    /// shows, the small table is thrice as fast and may leave more; elsewhere it gains little time.
+    /// What takes as long and finds other matches has to find many more.
+    fn best(page: usize, level: usize, near: usize, short: Option<usize>) -> Self {
+        let most = level as f64 * if near * 3 > page { 1.1 } else { 1.02 };
+        let (usual, search) = match near as f64 <= most {
             true => (near, Self::Near),
             false => (level, Self::Level),
         };
@@ -166,7 +168,8 @@ impl Zstd {
             true => Some(packed(Search::Short)?),
             false => None,
         };
-        let search = Search::best(level.len(), near.len(), short.as_ref().map(Vec::len));
+        let shorter = short.as_ref().map(Vec::len);
+        let search = Search::best(page.len(), level.len(), near.len(), shorter);
         match (search, short) {
             (Search::Near, _) => swap(&mut level, &mut near),
             (Search::Short, Some(short)) => level = short,
@@ -241,7 +244,7 @@ mod tests {
                 let packed = habit.compress(&page, |packed| Ok(packed.to_vec())).unwrap();
                 assert_eq!(unpacked(&packed), page);
                 let level = by_level(&page, |packed| Ok(packed.len())).unwrap();
-                assert!(packed.len() * 100 <= level * 104, "{search:?}");
+                assert!(packed.len() * 100 <= level * 110, "{search:?}");
                 assert_eq!(chosen(&habit), search);
             }
         }

@@ -49,7 +49,7 @@ fn rows(from: i32, count: i32) -> Vec<ArrayRef> {
         let words = (0..9).map(|at| words[(random(row * 9 + at) >> 40) as usize % 7]);
         words.collect::<Vec<_>>().join(" ")
     };
-    let item = |row: i32| (row % 5 != 1).then(|| (0..row % 4).map(|at| Some(row ^ at)));
+    let item = |row: i32| (row % 5 != 1).then(move || (0..row % 4).map(move |at| Some(row ^ at)));
     let ids: ArrayRef = Arc::new(Int32Array::from_iter_values(all()));
     vec![
         ids.clone(),
@@ -188,7 +188,7 @@ fn check_metadata(file: &Bytes) {
                 (1..=64 * pages.len() as i64).contains(&headers),
                 "{headers}"
             );
-            let locations = index.get(at).unwrap().page_locations();
+            let locations = index.offset_index(at).unwrap().page_locations();
             assert_eq!(locations.len(), data.count());
             assert_eq!(locations[0].offset, column.data_page_offset());
             for pair in locations.windows(2) {
