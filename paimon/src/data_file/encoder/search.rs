@@ -22,8 +22,10 @@ const TRIED_BYTES: usize = 64 << 10;
 /// Bytes of a page beyond which the level looks for matches of seven bytes only.
 /// Source: `ZSTD_defaultCParameters`.
 const LONG_MATCH_BYTES: usize = 256 << 10;
-/// Pages of a column between two trials: a trial costs up to seven pages' time.
-const TRIAL_EVERY: u32 = 128;
+/// Pages of a column between two trials. The first is of its first page and leaves out what rarely
+/// pays, so that small files cost no more; a later one costs up to seven pages' time.
+const FIRST_PAGES: u32 = 16;
+const NEXT_PAGES: u32 = 128;
 /// What a thread keeps for the next page, at most.
 const KEPT_BYTES: usize = 1 << 20;
 
@@ -75,9 +77,12 @@ impl Search {
 /// How the pages of a column are searched, in all files of a table: what was best for one of them.
 #[derive(Debug, Default)]
 pub(super) struct Habit {
-    /// The search's number in the lowest two bits, above them for how many pages it stays.
+    /// The search's number in the lowest two bits, above them whether one was tried, above that for
+    /// how many pages it stays.
     state: AtomicU32,
 }
+
+const TRIED: u32 = 4;
 
 impl Habit {
     /// Compresses a page and gives it to `then`.
@@ -91,18 +96,19 @@ impl Habit {
         }
         // Writers of several files may count a page twice or not at all: it only counts.
         let state = self.state.load(Ordering::Relaxed);
-        let (search, pages) = (Search::of_number(state & 3), state >> 2);
+        let (search, pages) = (Search::of_number(state & 3), state >> 3);
         if pages > 0 {
             self.keep(search, pages - 1);
             return Zstd::with(|zstd| then(zstd.compress(page, search)?));
         }
-        let (search, packed) = Zstd::with(|zstd| zstd.try_all(page))?;
-        self.keep(search, TRIAL_EVERY);
+        let is_first = state & TRIED == 0;
+        let (search, packed) = Zstd::with(|zstd| zstd.try_all(page, !is_first))?;
+        self.keep(search, if is_first { FIRST_PAGES } else { NEXT_PAGES });
         then(&packed)
     }
 
     fn keep(&self, search: Search, pages: u32) {
-        let state = pages << 2 | search as u32;
+        let state = pages << 3 | TRIED | search as u32;
         self.state.store(state, Ordering::Relaxed);
     }
 }
@@ -161,10 +167,10 @@ impl Zstd {
     }
 
     /// Gives the best search and what the page is with it.
-    fn try_all(&mut self, page: &[u8]) -> Result<(Search, Vec<u8>)> {
+    fn try_all(&mut self, page: &[u8], short: bool) -> Result<(Search, Vec<u8>)> {
         let mut packed = |search| self.compress(page, search).map(<[u8]>::to_vec);
         let (mut level, mut near) = (packed(Search::Level)?, packed(Search::Near)?);
-        let short = match page.len() > LONG_MATCH_BYTES {
+        let short = match short && page.len() > LONG_MATCH_BYTES {
             true => Some(packed(Search::Short)?),
             false => None,
         };
@@ -240,12 +246,14 @@ mod tests {
             (doubles(128 << 10), Search::Level),
         ] {
             let habit = Habit::default();
-            for _ in 0..3 {
+            for at in 0..FIRST_PAGES + 3 {
                 let packed = habit.compress(&page, |packed| Ok(packed.to_vec())).unwrap();
                 assert_eq!(unpacked(&packed), page);
                 let level = by_level(&page, |packed| Ok(packed.len())).unwrap();
                 assert!(packed.len() * 100 <= level * 110, "{search:?}");
-                assert_eq!(chosen(&habit), search);
+                if search != Search::Short || at > FIRST_PAGES {
+                    assert_eq!(chosen(&habit), search);
+                }
             }
         }
     }
@@ -256,7 +264,7 @@ mod tests {
         let habit = Habit::default();
         habit.compress(&first, |_| Ok(())).unwrap();
         assert_eq!(chosen(&habit), Search::Near);
-        for _ in 0..TRIAL_EVERY {
+        for _ in 0..FIRST_PAGES {
             habit.compress(&then, |_| Ok(())).unwrap();
             assert_eq!(chosen(&habit), Search::Near);
         }
