@@ -6,7 +6,10 @@
 //! Source of the schema: `ParquetSchemaConverter`, `SpecialFields`; checked against a file of Java
 //! Paimon 1.4.2.
 
+mod pages;
 mod parquet_schema;
+mod search;
+mod sink;
 
 use std::{collections::HashSet, io, sync::Arc};
 
@@ -14,7 +17,7 @@ use arrow_array::{Array, ArrayRef, cast::AsArray, types::TimestampNanosecondType
 use arrow_schema::{DataType as ArrowType, Field, TimeUnit as ArrowTimeUnit};
 use bytes::Bytes;
 use parquet::{
-    arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves},
+    arrow::arrow_writer::{ArrowRowGroupWriterFactory, compute_leaves},
     basic::Compression,
     column::writer::ColumnCloseResult,
     data_type::{Int96, Int96Type},
@@ -36,7 +39,12 @@ use crate::{
     schema::Schema,
 };
 
-use parquet_schema::{column_type, leaf_paths};
+use self::{
+    pages::{ColumnPages, LeafWriter},
+    parquet_schema::{column_type, leaf_paths},
+    search::Habit,
+    sink::Sink,
+};
 
 /// `_SEQUENCE_NUMBER`
 const SEQUENCE_FIELD_ID: i32 = i32::MAX - 1;
@@ -49,13 +57,13 @@ const KEY_FIELD_ID_START: i32 = i32::MAX / 2;
 const SAMPLE_ROWS: usize = 1024;
 /// A dictionary pays when a value stands in so many rows.
 const REPEATS_MIN: usize = 4;
-/// Rows and bytes at which a column ends a page, and has a compressor from then on. About a quarter
-/// of the format's usual page: a page and its compressed copy stay in the processor's cache. More
-/// than 256 KiB, because up to there zstd's level 1 looks for matches of six bytes, beyond it for
-/// seven (`ZSTD_defaultCParameters`): texts of digits take half the time, for 1 % more bytes.
+/// Rows and bytes at which a column ends a page. About a quarter of the format's usual page: a page
+/// and its compressed copy stay in the processor's cache. More than 256 KiB, because up to there
+/// zstd's level 1 looks for matches of six bytes, beyond it for seven (`ZSTD_defaultCParameters`),
+/// and is faster where those do as well.
 const PAGE_ROWS: usize = 20_000;
 const PAGE_BYTES: usize = 264 << 10;
-/// About what a zstd compressor takes; there is one a column.
+/// About what a zstd compressor of the crate takes; there is one a column, from its first page on.
 const COMPRESSOR_BYTES: usize = 512 << 10;
 const NANOS_PER_DAY: i64 = 86_400_000_000_000;
 const JULIAN_DAY_OF_EPOCH: i64 = 2_440_588;
@@ -69,6 +77,8 @@ pub(crate) struct FileShape {
     parquet: TypePtr,
     /// What option `parquet.enable.dictionary` says, if anything.
     dictionary: Option<bool>,
+    /// Of the leaf columns, in order.
+    habits: Vec<Arc<Habit>>,
 }
 
 impl FileShape {
@@ -102,12 +112,16 @@ impl FileShape {
         let parquet = Type::group_type_builder("paimon_schema")
             .with_fields(types)
             .build()?;
+        let leaves = columns.iter();
+        let leaves = leaves.map(|field| leaf_paths(&field.data_type, Vec::new()).len());
+        let leaves = leaves.sum::<usize>();
         Ok(Self {
             columns,
             arrow: Arc::new(arrow_schema::Schema::new(arrow)),
             parquet: Arc::new(parquet),
             dictionary: option("parquet.enable.dictionary")
                 .map(|enable| enable.eq_ignore_ascii_case("true")),
+            habits: (0..leaves).map(|_| Arc::default()).collect(),
         })
     }
 
@@ -118,8 +132,12 @@ impl FileShape {
         compression: Compression,
         repeats: impl Fn(usize, &DataField) -> bool,
     ) -> WriterProperties {
+        let by_crate = match pages::are_ours(compression) {
+            true => Compression::UNCOMPRESSED,
+            false => compression,
+        };
         let mut properties = WriterProperties::builder()
-            .set_compression(compression)
+            .set_compression(by_crate)
             .set_dictionary_enabled(false)
             .set_data_page_row_count_limit(PAGE_ROWS)
             .set_data_page_size_limit(PAGE_BYTES)
@@ -129,6 +147,9 @@ impl FileShape {
             let enabled = self.dictionary.unwrap_or_else(|| repeats(at, field));
             for path in leaf_paths(&field.data_type, vec![field.name.clone()]) {
                 let path = ColumnPath::new(path);
+                if is_int96(&field.data_type.arrow()) {
+                    properties = properties.set_column_compression(path.clone(), compression);
+                }
                 if is_bytes(&field.data_type) {
                     // Nobody looks for bytes between others, and two whole values would be kept.
                     let none = EnabledStatistics::None;
@@ -139,6 +160,14 @@ impl FileShape {
         }
         properties.build()
     }
+}
+
+/// Whether the crate's Arrow writer cannot write it.
+fn is_int96(data_type: &ArrowType) -> bool {
+    matches!(
+        data_type,
+        ArrowType::Timestamp(ArrowTimeUnit::Nanosecond, _)
+    )
 }
 
 fn is_bytes(data_type: &DataType) -> bool {
@@ -179,49 +208,6 @@ fn repeats(array: &ArrayRef, field: &DataField) -> bool {
     seen.len() * REPEATS_MIN <= SAMPLE_ROWS && !is_constant
 }
 
-/// Size of the pieces that a file is handed over in.
-const PIECE_BYTES: usize = 512 << 10;
-
-/// What is encoded and not yet handed to the store: in pieces, so that each is given back when it is
-/// sent, and none is a large block of memory.
-#[derive(Debug, Default)]
-struct Sink {
-    full: Vec<Bytes>,
-    open: Vec<u8>,
-}
-
-impl Sink {
-    fn take(&mut self) -> Vec<Bytes> {
-        let mut pieces = std::mem::take(&mut self.full);
-        if !self.open.is_empty() {
-            let mut last = std::mem::take(&mut self.open);
-            last.shrink_to_fit();
-            pieces.push(last.into());
-        }
-        pieces
-    }
-}
-
-impl io::Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Small files, of which there may be many at a time, need no whole piece.
-        if self.open.capacity() == 0 && !self.full.is_empty() {
-            self.open.reserve_exact(PIECE_BYTES);
-        }
-        let room = PIECE_BYTES.saturating_sub(self.open.len());
-        let (now, _) = bytes.split_at(room.min(bytes.len()));
-        self.open.extend_from_slice(now);
-        if self.open.len() >= PIECE_BYTES {
-            self.full.push(std::mem::take(&mut self.open).into());
-        }
-        Ok(now.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// A column chunk, addressed as in the file that it comes from.
 struct ChunkBytes {
     start: u64,
@@ -253,7 +239,7 @@ impl ChunkReader for ChunkBytes {
 /// One column of the open row group.
 enum ColumnEncoder {
     /// One writer for each leaf of the column's type.
-    Arrow(Vec<ArrowColumnWriter>),
+    Arrow(Vec<LeafWriter>),
     /// Kept until the row group closes.
     Int96 {
         values: Vec<Int96>,
@@ -268,6 +254,8 @@ pub(crate) struct Encoder {
     compression: Compression,
     file: SerializedFileWriter<Sink>,
     factory: ArrowRowGroupWriterFactory,
+    /// Unless the crate compresses them.
+    pages: Option<Arc<ColumnPages>>,
     open: Option<Vec<ColumnEncoder>>,
     open_rows: usize,
 }
@@ -318,12 +306,18 @@ impl Encoder {
     ) -> Result<Self> {
         let properties = Arc::new(shape.properties(compression, repeats));
         let file = SerializedFileWriter::new(Sink::default(), shape.parquet.clone(), properties)?;
-        let factory = ArrowRowGroupWriterFactory::new(&file, shape.arrow.clone());
+        let mut factory = ArrowRowGroupWriterFactory::new(&file, shape.arrow.clone());
+        let pages = pages::are_ours(compression).then(|| ColumnPages::new(&shape.habits));
+        let pages = pages.map(Arc::new);
+        if let Some(pages) = &pages {
+            factory = factory.with_page_store_factory(pages.clone());
+        }
         Ok(Self {
             shape,
             compression,
             file,
             factory,
+            pages,
             open: None,
             open_rows: 0,
         })
@@ -365,6 +359,10 @@ impl Encoder {
         let writers = self
             .factory
             .create_column_writers(self.file.flushed_row_groups().len())?;
+        let writers: Vec<LeafWriter> = match &self.pages {
+            Some(pages) => pages.writers(writers),
+            None => writers.into_iter().map(LeafWriter::of_crate).collect(),
+        };
         let mut writers = writers.into_iter();
         let fields = self.shape.arrow.fields().iter().zip(&self.shape.columns);
         Ok(fields
@@ -372,13 +370,13 @@ impl Encoder {
                 let leaves = leaf_paths(&column.data_type, Vec::new()).len();
                 (field, writers.by_ref().take(leaves).collect())
             })
-            .map(|(field, writers)| match field.data_type() {
-                ArrowType::Timestamp(ArrowTimeUnit::Nanosecond, _) => ColumnEncoder::Int96 {
+            .map(|(field, writers)| match is_int96(field.data_type()) {
+                true => ColumnEncoder::Int96 {
                     values: Vec::new(),
                     levels: Vec::new(),
                     optional: field.is_nullable(),
                 },
-                _ => ColumnEncoder::Arrow(writers),
+                false => ColumnEncoder::Arrow(writers),
             })
             .collect())
     }
@@ -394,7 +392,7 @@ impl Encoder {
             match encoder {
                 ColumnEncoder::Arrow(writers) => {
                     for writer in writers {
-                        writer.close()?.append_to_row_group(&mut group)?;
+                        writer.append_to(&mut group, self.compression)?;
                     }
                 }
                 ColumnEncoder::Int96 {
@@ -470,9 +468,10 @@ impl Encoder {
         self.open.iter().flatten().map(ColumnEncoder::bytes).sum()
     }
 
-    /// About how many bytes of memory the compressors of the open row group take.
+    /// About how many bytes of memory the compressors of the open row group take. Ours are of no
+    /// file but of a thread.
     pub(crate) fn compressor_bytes(&self) -> usize {
-        if !matches!(self.compression, Compression::ZSTD(_)) {
+        if self.pages.is_some() || !matches!(self.compression, Compression::ZSTD(_)) {
             return 0;
         }
         let has_pages = |column: &&ColumnEncoder| {
@@ -506,7 +505,7 @@ impl Encoder {
 impl ColumnEncoder {
     fn bytes(&self) -> usize {
         match self {
-            Self::Arrow(writers) => writers.iter().map(ArrowColumnWriter::memory_size).sum(),
+            Self::Arrow(writers) => writers.iter().map(LeafWriter::memory_size).sum(),
             Self::Int96 { values, levels, .. } => {
                 values.capacity() * size_of::<Int96>() + levels.capacity() * size_of::<i16>()
             }
@@ -515,12 +514,7 @@ impl ColumnEncoder {
 
     fn encoded_bytes(&self) -> usize {
         match self {
-            Self::Arrow(writers) => {
-                let bytes = writers
-                    .iter()
-                    .map(ArrowColumnWriter::get_estimated_total_bytes);
-                bytes.sum()
-            }
+            Self::Arrow(writers) => writers.iter().map(LeafWriter::encoded_bytes).sum(),
             Self::Int96 { values, .. } => values.len() * size_of::<Int96>(),
         }
     }
