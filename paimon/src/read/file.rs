@@ -69,6 +69,33 @@ pub(crate) struct FileOpener {
     prune: Option<Prune>,
     selected: Option<Arc<Selected>>,
     memory_bytes: u64,
+    footers: Arc<Mutex<Footers>>,
+}
+
+/// Footers of files that were looked at and are to be opened, by the files' names.
+#[derive(Debug, Default)]
+struct Footers {
+    known: HashMap<String, ParquetMetaData>,
+    bytes: usize,
+}
+
+/// Bytes of footers that are kept, at most: the others are read again.
+const FOOTERS_BYTES_MAX: usize = 4 << 20;
+
+impl Footers {
+    fn put(&mut self, file: &str, footer: ParquetMetaData) {
+        let bytes = footer.memory_size();
+        if self.bytes + bytes <= FOOTERS_BYTES_MAX {
+            self.bytes += bytes;
+            self.known.insert(file.to_owned(), footer);
+        }
+    }
+
+    fn take(&mut self, file: &str) -> Option<ParquetMetaData> {
+        let footer = self.known.remove(file)?;
+        self.bytes = self.bytes.saturating_sub(footer.memory_size());
+        Some(footer)
+    }
 }
 
 /// Deletion vectors, by file name.
@@ -155,6 +182,7 @@ impl FileOpener {
             prune: None,
             selected: None,
             memory_bytes: READ_BYTES,
+            footers: Arc::default(),
         }
     }
 
@@ -256,6 +284,59 @@ impl FileOpener {
         }
     }
 
+    /// Memory that a file takes while it is open and these columns of it are read, at least: more than
+    /// `enough` is told exactly, as far as the file says how large its pages are. Its footer is kept
+    /// for [`open`](Self::open).
+    ///
+    /// # Errors
+    /// What the store says, and a damaged footer.
+    pub(crate) async fn least_bytes(
+        &self,
+        meta: &DataFileMeta,
+        wanted: &Wanted,
+        enough: u64,
+    ) -> Result<u64> {
+        let format = check_format(&self.table, meta)?;
+        if let Format::Avro = format {
+            return Ok(avro::OPEN_BYTES);
+        }
+        let file = File {
+            opener: self,
+            meta,
+            path: self.table.file_path(&self.partition, self.bucket, meta)?,
+            schema: self.schema(meta.schema_id).await?,
+            wanted,
+            deleted: None,
+            batch_rows: 1,
+        };
+        let at = file.path.to_string();
+        let Footer {
+            mut file,
+            mut metadata,
+            mask,
+            ..
+        } = file.footer().await?;
+        let mut least = Plan::new(&metadata, &mask, self.budget(), 1).most_bytes();
+        if least > enough && metadata.num_row_groups() > 0 {
+            let groups: Vec<usize> = (0..metadata.num_row_groups()).collect();
+            let read = async {
+                let read = file.with_pages(metadata, &mask, &groups).await;
+                read.map_err(|error| read_error(&at, error))
+            };
+            metadata = guard::step(&at, read).await?;
+            least = least.min(Plan::new(&metadata, &mask, self.budget(), 1).least_bytes());
+        }
+        let footers = self.footers.lock();
+        let mut footers = footers.unwrap_or_else(PoisonError::into_inner);
+        footers.put(&meta.file_name, metadata);
+        Ok(least)
+    }
+
+    fn known_footer(&self, file: &str) -> Option<ParquetMetaData> {
+        let footers = self.footers.lock();
+        footers.unwrap_or_else(PoisonError::into_inner).take(file)
+    }
+
     /// The rows of a file that are deleted.
     async fn deleted(
         &self,
@@ -274,6 +355,15 @@ impl FileOpener {
         }
         Ok(deleted)
     }
+}
+
+/// A Parquet file whose footer is known.
+struct Footer {
+    file: ParquetFile,
+    metadata: ParquetMetaData,
+    origins: Vec<Origin>,
+    /// The columns that are read.
+    mask: ProjectionMask,
 }
 
 /// A file that is about to be opened.
@@ -326,20 +416,44 @@ impl File<'_> {
         wanted.then(|| Positions::new(left))
     }
 
-    async fn parquet(self) -> Result<FileStream> {
+    async fn footer(&self) -> Result<Footer> {
         let at = self.path.to_string();
         let store = self.opener.table.store().clone();
         let mut file = ParquetFile::new(store, self.path.clone(), self.size());
-        let metadata = async {
-            let read = file.metadata().await;
-            read.map_err(|error| read_error(&at, error))
+        let metadata = match self.opener.known_footer(&self.meta.file_name) {
+            Some(metadata) => {
+                file.knows(&metadata);
+                metadata
+            }
+            None => {
+                let metadata = async {
+                    let read = file.metadata().await;
+                    read.map_err(|error| read_error(&at, error))
+                };
+                guard::step(&at, metadata).await?
+            }
         };
-        let metadata = guard::step(&at, metadata).await?;
         let columns = metadata.file_metadata().schema_descr_ptr();
         let roots = columns.root_schema().get_fields().iter().enumerate();
         let names = roots.map(|(index, field)| (field.name().to_owned(), index));
         let (origins, indexes) = self.columns(&names.collect())?;
         let mask = ProjectionMask::roots(&columns, indexes);
+        Ok(Footer {
+            file,
+            metadata,
+            origins,
+            mask,
+        })
+    }
+
+    async fn parquet(self) -> Result<FileStream> {
+        let at = self.path.to_string();
+        let Footer {
+            file,
+            metadata,
+            origins,
+            mask,
+        } = self.footer().await?;
         let groups = self.opener.groups(&metadata, &self.schema);
         let left = self.left(&groups);
         let rows = async {
@@ -447,7 +561,8 @@ impl FileOpener {
         let wanted = slices::Wanted::by_group(&metadata, rows);
         let budget = self.budget();
         let cut = Plan::new(&metadata, &mask, budget, batch_rows).cut_groups(&wanted);
-        let metadata = match cut.is_empty() {
+        let is_known = Plan::new(&metadata, &mask, budget, batch_rows).has_pages(&wanted);
+        let metadata = match cut.is_empty() || is_known {
             true => metadata,
             false => {
                 let known = file.with_pages(metadata, &mask, &cut).await?;
