@@ -85,8 +85,16 @@ pub(crate) struct SpillWriter {
     spill: Spill,
     block_bytes: usize,
     block: Option<ArrowWriter<Vec<u8>>>,
+    /// For the next block.
+    buffer: Vec<u8>,
     /// Decoded bytes of the open block.
     open_bytes: usize,
+}
+
+impl std::fmt::Debug for SpillWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SpillWriter").finish_non_exhaustive()
+    }
 }
 
 impl SpillWriter {
@@ -110,6 +118,7 @@ impl SpillWriter {
             },
             block_bytes,
             block: None,
+            buffer: Vec::with_capacity(block_bytes),
             open_bytes: 0,
         }
     }
@@ -178,7 +187,7 @@ impl SpillWriter {
         }
     }
 
-    fn begin(&self) -> Result<ArrowWriter<Vec<u8>>> {
+    fn begin(&mut self) -> Result<ArrowWriter<Vec<u8>>> {
         let schema = self.spill.schema.clone();
         let schema = schema.ok_or_else(|| Error::Internal("a spill of no columns".into()))?;
         let properties = WriterProperties::builder()
@@ -189,23 +198,25 @@ impl SpillWriter {
         let options = ArrowWriterOptions::new()
             .with_properties(properties.build())
             .with_skip_arrow_metadata(true);
-        Ok(ArrowWriter::try_new_with_options(
-            Vec::new(),
-            schema,
-            options,
-        )?)
+        let buffer = std::mem::take(&mut self.buffer);
+        Ok(ArrowWriter::try_new_with_options(buffer, schema, options)?)
     }
 
     async fn end_block(&mut self) -> Result<()> {
         let Some(block) = self.block.take() else {
             return Ok(());
         };
-        let bytes = block.into_inner()?;
+        let mut buffer = block.into_inner()?;
+        let bytes = Bytes::copy_from_slice(&buffer);
+        buffer.clear();
+        if buffer.capacity() <= 2 * self.block_bytes {
+            self.buffer = buffer;
+        }
         let spill = &mut self.spill;
         let open = (bytes.len() + std::mem::take(&mut self.open_bytes)) as u64;
         spill.open_bytes = spill.open_bytes.max(open);
         spill.ends.push(spill.bytes() + bytes.len() as u64);
-        let put = self.out.put(Bytes::from(bytes)).await;
+        let put = self.out.put(bytes).await;
         put.map_err(|source| Error::store("cannot write", &spill.path, source))
     }
 
