@@ -119,7 +119,7 @@ impl Bucket {
         let (a, c) = (numbers(random, 0.3), numbers(random, 0.2));
         let mut text = |_| {
             let length = random.random_range(0..=letters);
-            let letters = (0..length).map(|_| random.random_range('a'..'z'));
+            let letters = (0..length).map(|_| random.random_range('a'..='z'));
             let text: String = letters.collect();
             random.random_bool(0.8).then_some(text)
         };
