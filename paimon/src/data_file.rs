@@ -289,10 +289,8 @@ impl DataFileWriter {
             self.encoder = Some(Encoder::beginning_with(shape, compression, first)?);
         }
         for at in 0..groups.metadata().num_row_groups() {
-            let rows = groups.metadata().row_group(at).num_rows().unsigned_abs();
-            let columns = groups.columns(at).await?;
             if let Some(encoder) = &mut self.encoder {
-                encoder.append_row_group(rows, columns)?;
+                encoder.append_row_group(&mut groups, at).await?;
             }
             self.drain().await?;
         }

@@ -10,6 +10,7 @@ mod job;
 mod levels;
 mod lookup;
 mod options;
+mod passes;
 mod pick;
 mod rewrite;
 mod task;

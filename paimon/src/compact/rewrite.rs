@@ -32,6 +32,7 @@ use super::{
     expire::{RecordExpiry, WithoutExpired},
     lookup::LookupMerge,
     options::CompactOptions,
+    passes::Passes,
     vectors::BucketVectors,
 };
 
@@ -348,65 +349,103 @@ impl Work<'_> {
         )
         .without_rows(self.vectors.before())
         .with_memory(self.read_bytes);
-        let mut deleted = DeletionVectors::new();
-        let width = Width::of(rewriter.table.schema());
-        let columns = &rewriter.table.schema().fields;
-        let keys = &rewriter.keys;
-        let function = &rewriter.function;
-        let output_level = self.unit.output_level;
+        let mut output = Output {
+            files,
+            changes,
+            rewrite,
+            deleted: DeletionVectors::new(),
+        };
         let is_plain = match &rewriter.style {
             Style::Plain => true,
-            Style::Full(_) => output_level != self.unit.top_level,
+            Style::Full(_) => self.unit.output_level != self.unit.top_level,
             Style::Lookup(_) => false,
         };
         for section in self.with_upper(sections)? {
             if is_plain && let Some(source) = self.copy_source(&section).await? {
-                files.copy(source).await?;
+                output.files.copy(source).await?;
                 continue;
             }
             let (section, opener) = self.narrowed(section, &opener).await?;
-            if is_plain {
-                let function = function.clone();
-                let mut merge = SortedMerge::open(opener, section, columns, keys, function).await?;
-                while let Some(merged) = merge.next().await? {
-                    files.write(&self.kept(merged.rows)?).await?;
-                }
-                continue;
+            let mut passes = self.passes(is_plain);
+            let merged = self
+                .merge_section(section, &opener, &mut passes, &mut output)
+                .await;
+            passes.remove_all().await;
+            merged?;
+        }
+        Ok(output.deleted)
+    }
+
+    fn passes(&self, is_plain: bool) -> Passes<'_> {
+        let rewriter = self.rewriter;
+        Passes {
+            store: rewriter.table.store(),
+            folder: &self.folder,
+            columns: &rewriter.table.schema().fields,
+            keys: &rewriter.keys,
+            function: &rewriter.function,
+            is_plain,
+            with_positions: !is_plain && self.deletes_above(),
+            memory_bytes: self.read_bytes,
+            made: Vec::new(),
+        }
+    }
+
+    async fn merge_section(
+        &self,
+        section: Section,
+        opener: &FileOpener,
+        passes: &mut Passes<'_>,
+        output: &mut Output<'_>,
+    ) -> Result<()> {
+        let rewriter = self.rewriter;
+        let columns = &rewriter.table.schema().fields;
+        let keys = &rewriter.keys;
+        let output_level = self.unit.output_level;
+        let width = Width::of(rewriter.table.schema());
+        let mut above = Above::new(&section, output_level, width);
+        let (inputs, opener) = passes.few_enough(section, opener).await?;
+        if passes.is_plain {
+            let function = rewriter.function.clone();
+            let mut merge = SortedMerge::open(opener, inputs, columns, keys, function).await?;
+            while let Some(merged) = merge.next().await? {
+                output.files.write(&self.kept(merged.rows)?).await?;
             }
-            let mut above = Above::new(&section, output_level, width);
-            let with_positions = self.deletes_above();
-            let merge = SortedMerge::open_groups(opener, section, columns, keys, with_positions);
-            let mut merge = merge.await?;
-            while let Some(mut groups) = merge.next_groups().await? {
-                // With deletion vectors even an old row above must not stand beside a new one.
-                if let Some(expiry) = &rewriter.expiry
-                    && !with_positions
-                {
-                    groups = expiry.without(groups)?;
-                }
-                let function = function.as_ref();
-                let made = match &rewriter.style {
-                    Style::Plain => continue,
-                    Style::Full(full) => full.changes(&groups, function, self.unit.top_level)?,
-                    Style::Lookup(lookup) => lookup.changes(&groups, function, output_level)?,
-                };
-                let ChangeRows {
-                    rows,
-                    changes: made,
-                    superseded,
-                } = made;
-                above.delete(&superseded)?;
-                changes.write(&made).await?;
-                if rewrite {
-                    files.write(&self.kept(rows)?).await?;
-                }
+            return Ok(());
+        }
+        let with_positions = passes.with_positions;
+        let merge = SortedMerge::open_groups(opener, inputs, columns, keys, with_positions);
+        let mut merge = merge.await?;
+        while let Some(mut groups) = merge.next_groups().await? {
+            // With deletion vectors even an old row above must not stand beside a new one.
+            if let Some(expiry) = &rewriter.expiry
+                && !with_positions
+            {
+                groups = expiry.without(groups)?;
             }
-            for (file, rows) in above.deleted.into_values() {
-                let empty = || DeletionVector::new(width);
-                deleted.entry(file).or_insert_with(empty).merge(&rows)?;
+            let function = rewriter.function.as_ref();
+            let made = match &rewriter.style {
+                Style::Plain => continue,
+                Style::Full(full) => full.changes(&groups, function, self.unit.top_level)?,
+                Style::Lookup(lookup) => lookup.changes(&groups, function, output_level)?,
+            };
+            let ChangeRows {
+                rows,
+                changes: made,
+                superseded,
+            } = made;
+            above.delete(&superseded)?;
+            output.changes.write(&made).await?;
+            if output.rewrite {
+                output.files.write(&self.kept(rows)?).await?;
             }
         }
-        Ok(deleted)
+        for (file, rows) in above.deleted.into_values() {
+            let of_file = output.deleted.entry(file);
+            let of_file = of_file.or_insert_with(|| DeletionVector::new(width));
+            of_file.merge(&rows)?;
+        }
+        Ok(())
     }
 
     /// The only file of a section, where its rows need not be looked at: inserts that overlap
@@ -493,6 +532,16 @@ impl Work<'_> {
         }
         filter(&rows, |kind| !retracts(kind))
     }
+}
+
+/// Where the rows of a merge go.
+struct Output<'a> {
+    files: &'a mut RollingWriter,
+    changes: &'a mut RollingWriter,
+    /// Else only into the changelog.
+    rewrite: bool,
+    /// Rows above that are deleted now, by file.
+    deleted: DeletionVectors,
 }
 
 /// Rows of a section's files above the output that are to be deleted.

@@ -35,7 +35,7 @@ use crate::{
     bucket,
     data_type::{DataField, DataType},
     error::{Error, Result},
-    read::row_groups::ColumnChunk,
+    read::row_groups::{ColumnChunk, RowGroups},
     schema::Schema,
 };
 
@@ -435,26 +435,29 @@ impl Encoder {
 
     /// Puts a row group of another file, which [can stand here](Self::takes), behind what was
     /// written.
-    pub(crate) fn append_row_group(&mut self, rows: u64, columns: Vec<ColumnChunk>) -> Result<()> {
+    pub(crate) async fn append_row_group(&mut self, of: &mut RowGroups, at: usize) -> Result<()> {
         self.end_row_group()?;
+        let rows = of.metadata().row_group(at).num_rows().unsigned_abs();
         let mut group = self.file.next_row_group()?;
-        for ColumnChunk {
-            metadata,
-            pages,
-            bytes,
-        } in columns
-        {
-            let (start, _) = metadata.byte_range();
-            let chunk = ChunkBytes { start, bytes };
-            let close = ColumnCloseResult {
-                bytes_written: chunk.len(),
-                rows_written: rows,
-                metadata,
-                bloom_filter: None,
-                column_index: None,
-                offset_index: pages,
-            };
-            group.append_column(&chunk, close)?;
+        for part in of.parts(at) {
+            for column in of.columns(at, part).await? {
+                let ColumnChunk {
+                    metadata,
+                    pages,
+                    bytes,
+                } = column;
+                let (start, _) = metadata.byte_range();
+                let chunk = ChunkBytes { start, bytes };
+                let close = ColumnCloseResult {
+                    bytes_written: chunk.len(),
+                    rows_written: rows,
+                    metadata,
+                    bloom_filter: None,
+                    column_index: None,
+                    offset_index: pages,
+                };
+                group.append_column(&chunk, close)?;
+            }
         }
         group.close()?;
         self.file

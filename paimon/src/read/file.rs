@@ -1,6 +1,7 @@
 //! Opens one data file and hands on batches of the wanted columns.
 
 mod avro;
+mod footers;
 pub(super) mod guard;
 
 use std::{
@@ -29,6 +30,8 @@ use crate::{
     schema::Schema,
     table::Table,
 };
+
+use self::footers::Footers;
 
 use super::{
     bind::{Origin, bind},
@@ -69,6 +72,7 @@ pub(crate) struct FileOpener {
     prune: Option<Prune>,
     selected: Option<Arc<Selected>>,
     memory_bytes: u64,
+    footers: Arc<Mutex<Footers>>,
 }
 
 /// Deletion vectors, by file name.
@@ -155,6 +159,7 @@ impl FileOpener {
             prune: None,
             selected: None,
             memory_bytes: READ_BYTES,
+            footers: Arc::default(),
         }
     }
 
@@ -276,6 +281,15 @@ impl FileOpener {
     }
 }
 
+/// A Parquet file whose footer is known.
+struct Footer {
+    file: ParquetFile,
+    metadata: ParquetMetaData,
+    origins: Vec<Origin>,
+    /// The columns that are read.
+    mask: ProjectionMask,
+}
+
 /// A file that is about to be opened.
 struct File<'a> {
     opener: &'a FileOpener,
@@ -326,20 +340,44 @@ impl File<'_> {
         wanted.then(|| Positions::new(left))
     }
 
-    async fn parquet(self) -> Result<FileStream> {
+    async fn footer(&self) -> Result<Footer> {
         let at = self.path.to_string();
         let store = self.opener.table.store().clone();
         let mut file = ParquetFile::new(store, self.path.clone(), self.size());
-        let metadata = async {
-            let read = file.metadata().await;
-            read.map_err(|error| read_error(&at, error))
+        let metadata = match self.opener.known_footer(&self.meta.file_name) {
+            Some(metadata) => {
+                file.knows(&metadata);
+                metadata
+            }
+            None => {
+                let metadata = async {
+                    let read = file.metadata().await;
+                    read.map_err(|error| read_error(&at, error))
+                };
+                guard::step(&at, metadata).await?
+            }
         };
-        let metadata = guard::step(&at, metadata).await?;
         let columns = metadata.file_metadata().schema_descr_ptr();
         let roots = columns.root_schema().get_fields().iter().enumerate();
         let names = roots.map(|(index, field)| (field.name().to_owned(), index));
         let (origins, indexes) = self.columns(&names.collect())?;
         let mask = ProjectionMask::roots(&columns, indexes);
+        Ok(Footer {
+            file,
+            metadata,
+            origins,
+            mask,
+        })
+    }
+
+    async fn parquet(self) -> Result<FileStream> {
+        let at = self.path.to_string();
+        let Footer {
+            file,
+            metadata,
+            origins,
+            mask,
+        } = self.footer().await?;
         let groups = self.opener.groups(&metadata, &self.schema);
         let left = self.left(&groups);
         let rows = async {
@@ -447,7 +485,8 @@ impl FileOpener {
         let wanted = slices::Wanted::by_group(&metadata, rows);
         let budget = self.budget();
         let cut = Plan::new(&metadata, &mask, budget, batch_rows).cut_groups(&wanted);
-        let metadata = match cut.is_empty() {
+        let is_known = Plan::new(&metadata, &mask, budget, batch_rows).has_pages(&wanted);
+        let metadata = match cut.is_empty() || is_known {
             true => metadata,
             false => {
                 let known = file.with_pages(metadata, &mask, &cut).await?;

@@ -24,11 +24,15 @@ use super::{
     file::FileOpener,
     run::{Layout, OpenBatch, RowSource, Run},
     section::Section,
+    spill::Spill,
 };
 
 /// Rows that all runs together hold decoded, about. Wide ones come in smaller batches: see
 /// [`FileOpener::with_memory`].
 const OPEN_ROWS: usize = 128 << 10;
+/// Bytes of batches that are done and held for what was picked from them: with less, pieces that are
+/// handed on are small.
+const DONE_BYTES_MIN: usize = 1 << 20;
 /// Bytes of the rows that are handed on at a time, about.
 const PICKED_BYTES: usize = 4 << 20;
 
@@ -38,10 +42,6 @@ pub(crate) struct Merged {
     /// The columns asked for, sequence numbers and kinds.
     pub(crate) rows: KeyValueBatch,
     /// Where each row came from (a row made of several: where the newest of them did).
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "tests see by it what was picked")
-    )]
     pub(crate) sources: Vec<RowSource>,
 }
 
@@ -54,6 +54,26 @@ pub(crate) struct KeyGroups {
     pub(crate) ends: Vec<usize>,
     /// Where each row came from.
     pub(crate) sources: Vec<RowSource>,
+}
+
+/// What is merged: sorted runs of a section, and rows of others of it that were merged before.
+#[derive(Debug, Default)]
+pub(crate) struct Inputs {
+    pub(crate) section: Section,
+    pub(crate) spills: Vec<Spill>,
+}
+
+impl From<Section> for Inputs {
+    fn from(section: Section) -> Self {
+        let spills = Vec::new();
+        Self { section, spills }
+    }
+}
+
+impl Inputs {
+    fn len(&self) -> usize {
+        self.section.len() + self.spills.len()
+    }
 }
 
 /// A k-way merge over the sorted runs of a section.
@@ -76,6 +96,8 @@ pub(crate) struct SortedMerge {
     /// Picks no deletes. For readers, and only with `newest_only`.
     drops_deletes: bool,
     runs: Vec<Run>,
+    /// The first run of the heap, when its open batch is used up.
+    used_up: Option<usize>,
     /// Positions in `runs`, a binary heap by [`SortedMerge::precedes`]: the first has the next row.
     heap: Vec<usize>,
     /// Batches that the runs and `picked` refer to.
@@ -146,44 +168,46 @@ impl SortedMerge {
     /// last](MergeFunction::takes_the_last) needs all columns of the table, in order.
     pub(crate) async fn open(
         opener: FileOpener,
-        section: Section,
+        inputs: impl Into<Inputs>,
         columns: &[DataField],
         keys: &[DataField],
         function: Arc<dyn MergeFunction>,
     ) -> Result<Self> {
         let newest_only = function.takes_the_last();
-        let layout = Self::layout(&opener, &section, columns, keys, false)?;
-        Self::begin(opener, section, layout, Some(function), newest_only).await
+        let inputs = inputs.into();
+        let layout = Self::layout(&opener, &inputs, columns, keys, false)?;
+        Self::begin(opener, inputs, layout, Some(function), newest_only).await
     }
 
     /// As [`open`](Self::open), for a caller that looks at all rows of a key:
     /// [`next_groups`](Self::next_groups), and at where they came from, `with_positions` to the row.
     pub(crate) async fn open_groups(
         opener: FileOpener,
-        section: Section,
+        inputs: impl Into<Inputs>,
         columns: &[DataField],
         keys: &[DataField],
         with_positions: bool,
     ) -> Result<Self> {
-        let layout = Self::layout(&opener, &section, columns, keys, with_positions)?;
-        Self::begin(opener, section, layout, None, false).await
+        let inputs = inputs.into();
+        let layout = Self::layout(&opener, &inputs, columns, keys, with_positions)?;
+        Self::begin(opener, inputs, layout, None, false).await
     }
 
     fn layout(
         opener: &FileOpener,
-        section: &Section,
+        inputs: &Inputs,
         columns: &[DataField],
         keys: &[DataField],
         with_positions: bool,
     ) -> Result<Layout> {
-        let batch_rows = (OPEN_ROWS / section.len().max(1)).clamp(64, BATCH_ROWS);
+        let batch_rows = (OPEN_ROWS / inputs.len().max(1)).clamp(64, BATCH_ROWS);
         let schema = opener.table().schema();
         Layout::new(schema, columns, keys, batch_rows, with_positions)
     }
 
     async fn begin(
         opener: FileOpener,
-        section: Section,
+        inputs: Inputs,
         layout: Layout,
         function: Option<Arc<dyn MergeFunction>>,
         newest_only: bool,
@@ -191,18 +215,24 @@ impl SortedMerge {
         let schema = opener.table().schema();
         let lowest_is_all = function.is_some() && !newest_only && looks_up(schema)?;
         let memory_bytes = usize::try_from(opener.memory_bytes()).unwrap_or(usize::MAX);
+        let count = inputs.len();
+        let Inputs { section, spills } = inputs;
         let mut merge = Self {
             layout,
-            opener: opener.among(section.len()),
             function,
             newest_only,
             lowest_is_all,
             drops_deletes: false,
-            heap: Vec::with_capacity(section.len()),
-            runs: section.into_iter().map(Run::new).collect(),
+            used_up: None,
+            heap: Vec::with_capacity(count),
+            opener: opener.among(section.len()),
+            runs: {
+                let spilled = spills.into_iter().map(Run::spilled);
+                section.into_iter().map(Run::new).chain(spilled).collect()
+            },
             batches: Vec::new(),
             done_bytes: 0,
-            done_bytes_max: memory_bytes / 6,
+            done_bytes_max: (memory_bytes / 6).max(DONE_BYTES_MIN),
             picked_max: BATCH_ROWS,
             picked: Vec::with_capacity(BATCH_ROWS),
             ends: Vec::new(),
@@ -275,6 +305,12 @@ impl SortedMerge {
     async fn advance(&mut self) -> Result<Option<KeyGroups>> {
         let batches_max = 2 * self.runs.len() + 16;
         loop {
+            if let Some(run) = self.used_up.take() {
+                if !self.load(run).await? {
+                    self.heap.swap_remove(0);
+                }
+                self.sift_down(0);
+            }
             match self.pick() {
                 Halt::Full => return self.flush().map(Some),
                 Halt::End if self.picked.is_empty() => return Ok(None),
@@ -283,13 +319,12 @@ impl SortedMerge {
                     return self.flush().map(Some);
                 }
                 Halt::UsedUp(run) => {
-                    if !self.load(run).await? {
-                        self.heap.swap_remove(0);
-                    }
-                    self.sift_down(0);
+                    self.used_up = Some(run);
+                    self.done_bytes += self.open_bytes(run);
                 }
             }
-            // Batches that are done are held by what was picked from them.
+            // Batches that are done are held by what was picked from them. They are given back before
+            // the next one is read: of large rows each batch is as large.
             if self.batches.len() > batches_max || self.done_bytes > self.done_bytes_max {
                 match self.complete() {
                     0 => self.forget_batches(),
@@ -297,6 +332,13 @@ impl SortedMerge {
                 }
             }
         }
+    }
+
+    /// Bytes of the open batch of a run.
+    fn open_bytes(&self, run: usize) -> usize {
+        let run = self.runs.get(run);
+        let batch = run.and_then(|run| self.batches.get(run.batch));
+        batch.map_or(0, |batch| batch.bytes)
     }
 
     /// How many of the picked rows belong to complete groups.
@@ -345,10 +387,6 @@ impl SortedMerge {
         let Some(run) = self.runs.get_mut(run) else {
             return Ok(false);
         };
-        // Of a run that is just begun none is open.
-        if run.at > 0 {
-            self.done_bytes += self.batches.get(run.batch).map_or(0, |batch| batch.bytes);
-        }
         let Some(batch) = run.load(&self.layout, &self.opener).await? else {
             return Ok(false);
         };
@@ -422,6 +460,13 @@ impl SortedMerge {
     }
 
     fn gather(&self, column: usize, picked: &[(usize, usize)]) -> Result<ArrayRef> {
+        // A large value is not copied.
+        if let [(batch, row)] = picked
+            && let Some(batch) = self.batches.get(*batch)
+            && let Some(array) = batch.columns.get(column)
+        {
+            return Ok(array.slice(*row, 1));
+        }
         let arrays = self
             .batches
             .iter()
@@ -444,7 +489,8 @@ impl SortedMerge {
             }
             _ => at,
         };
-        for run in &self.heap {
+        let open = self.heap.iter().filter(|run| self.used_up != Some(**run));
+        for run in open {
             if let Some(run) = self.runs.get_mut(*run) {
                 run.batch = keep(run.batch);
             }
@@ -452,7 +498,8 @@ impl SortedMerge {
         for (batch, _) in &mut self.picked {
             *batch = keep(*batch);
         }
-        let done = kept.get(self.heap.len()..).unwrap_or_default().iter();
+        let open = self.heap.len() - usize::from(self.used_up.is_some());
+        let done = kept.get(open..).unwrap_or_default().iter();
         self.done_bytes = done.map(|batch| batch.bytes).sum();
         self.batches = kept;
     }

@@ -36,6 +36,7 @@ mod run;
 mod section;
 mod seek;
 mod slices;
+mod spill;
 
 pub use self::{
     bucket::BatchStream,
@@ -48,10 +49,11 @@ pub use self::{
 #[allow(unused_imports, reason = "lookup is about to use them")]
 pub(crate) use self::{
     file::{FileOpener, FileStream, KIND, SEQUENCE, Wanted},
-    merge::{KeyGroups, Merged, SortedMerge},
+    merge::{Inputs, KeyGroups, Merged, SortedMerge},
     run::RowSource,
     section::{OrderedFile, Section, SortedRun, sections},
     seek::matching_rows,
+    spill::{Spill, SpillShape, SpillWriter},
 };
 
 #[cfg(test)]

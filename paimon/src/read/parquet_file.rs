@@ -51,6 +51,12 @@ impl ParquetFile {
             .with_prefetch_hint(Some(FOOTER_BYTES))
             .load_and_finish(&mut *self, size)
             .await?;
+        self.knows(&metadata);
+        Ok(metadata)
+    }
+
+    /// Takes a footer that was read before.
+    pub(super) fn knows(&mut self, metadata: &ParquetMetaData) {
         let columns = metadata.row_groups().iter().flat_map(|it| it.columns());
         let chunks = columns.map(|column| {
             let (start, length) = column.byte_range();
@@ -60,7 +66,6 @@ impl ParquetFile {
             )
         });
         self.chunks = Arc::new(chunks.collect());
-        Ok(metadata)
     }
 
     /// Looks at pages that have been fetched: whole ones, from the beginning of the first.
@@ -145,6 +150,8 @@ pub(super) struct SliceReader {
     mask: ProjectionMask,
     slices: std::vec::IntoIter<Slice>,
     open: Option<ParquetRecordBatchStream<ParquetFile>>,
+    /// Rows of the open slice that have not come yet.
+    left: usize,
 }
 
 impl SliceReader {
@@ -161,6 +168,7 @@ impl SliceReader {
             mask,
             slices: slices.into_iter(),
             open: None,
+            left: 0,
         })
     }
 
@@ -168,16 +176,29 @@ impl SliceReader {
     pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>, ParquetError> {
         loop {
             if let Some(open) = &mut self.open {
-                if let Some(batch) = open.try_next().await? {
-                    return Ok(Some(batch));
+                let batch = open.try_next().await?;
+                self.left = self
+                    .left
+                    .saturating_sub(batch.as_ref().map_or(0, RecordBatch::num_rows));
+                // The last page of each column is not kept for as long as the rows are looked at.
+                if batch.is_none() || self.left == 0 {
+                    self.open = None;
                 }
-                self.open = None;
+                if batch.is_some() {
+                    return Ok(batch);
+                }
             }
             let Some(slice) = self.slices.next() else {
                 return Ok(None);
             };
             let file = self.file.clone();
             let metadata = self.metadata.clone();
+            let groups = metadata.metadata().row_groups();
+            let all = groups.get(slice.group).map_or(0, |group| group.num_rows());
+            self.left = match &slice.rows {
+                Some(rows) => rows.row_count(),
+                None => usize::try_from(all).unwrap_or(0),
+            };
             let builder = ParquetRecordBatchStreamBuilder::new_with_metadata(file, metadata)
                 .with_projection(self.mask.clone())
                 .with_row_groups(vec![slice.group])

@@ -17,6 +17,9 @@ use super::{
 };
 use crate::error::Result;
 
+/// Bytes of columns that are read at a time; the files of tests are small.
+const PART_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 4 << 20 };
+
 /// An open file.
 #[derive(Debug)]
 pub(crate) struct RowGroups {
@@ -61,10 +64,37 @@ impl RowGroups {
         &self.metadata
     }
 
-    /// The columns of a row group: its bytes are in memory then.
-    pub(crate) async fn columns(&mut self, group: usize) -> Result<Vec<ColumnChunk>> {
+    /// The columns of a row group in parts that are read one after the other: of a few MiB, or a
+    /// column.
+    pub(crate) fn parts(&self, group: usize) -> Vec<Range<usize>> {
         let columns = self.metadata.row_groups().get(group);
-        let columns = columns.map_or(&[][..], RowGroupMetaData::columns).to_vec();
+        let columns = columns.map_or(&[][..], RowGroupMetaData::columns);
+        let mut parts: Vec<Range<usize>> = Vec::new();
+        let mut bytes = 0_u64;
+        for (at, column) in columns.iter().enumerate() {
+            let (_, length) = column.byte_range();
+            bytes = bytes.saturating_add(length);
+            match parts.last_mut() {
+                Some(part) if bytes <= PART_BYTES => part.end = at + 1,
+                _ => {
+                    parts.push(at..at + 1);
+                    bytes = length;
+                }
+            }
+        }
+        parts
+    }
+
+    /// Columns of a row group: their bytes are in memory then.
+    pub(crate) async fn columns(
+        &mut self,
+        group: usize,
+        part: Range<usize>,
+    ) -> Result<Vec<ColumnChunk>> {
+        let columns = self.metadata.row_groups().get(group);
+        let columns = columns.map_or(&[][..], RowGroupMetaData::columns);
+        let first = part.start;
+        let columns = columns.get(part).unwrap_or_default().to_vec();
         let range = |column: &ColumnChunkMetaData| {
             let (start, length) = column.byte_range();
             start..start.saturating_add(length)
@@ -79,7 +109,7 @@ impl RowGroups {
         let pages = self.metadata.page_index_for_row_group(group);
         let chunk = |(at, (metadata, bytes))| ColumnChunk {
             metadata,
-            pages: pages.offset_index(at).cloned(),
+            pages: pages.offset_index(first + at).cloned(),
             bytes,
         };
         let columns = columns.into_iter().zip(bytes);

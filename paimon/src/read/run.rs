@@ -1,9 +1,9 @@
 //! A sorted run of a section, read batch by batch, and what the heap compares of its rows.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
 use arrow_array::{
-    ArrayRef, Int8Array, Int64Array, RecordBatch,
+    ArrayRef, Int8Array, Int32Array, Int64Array,
     cast::AsArray,
     types::{Int8Type, Int64Type},
 };
@@ -20,6 +20,7 @@ use crate::{
 use super::{
     file::{FileOpener, FileStream, KIND, POSITION, SEQUENCE, Wanted},
     section::{OrderedFile, SortedRun},
+    spill::{Block, Spill, SpillReader},
 };
 
 /// Where a row of a merge came from.
@@ -42,6 +43,9 @@ pub(super) struct Layout {
     key_converter: RowConverter,
     /// For tables with `sequence.field`.
     sequence_converter: Option<RowConverter>,
+    /// Where the key's columns and those of `sequence.field` stand among those that are handed on,
+    /// if they all do.
+    among: Option<Vec<usize>>,
     batch_rows: usize,
     with_positions: bool,
 }
@@ -72,7 +76,10 @@ impl Layout {
             true => &[SEQUENCE, KIND, POSITION],
             false => &[SEQUENCE, KIND],
         };
+        let behind = keys.iter().chain(&sequence.fields);
+        let place = |field: &DataField| columns.iter().position(|column| column.id == field.id);
         Ok(Self {
+            among: behind.map(place).collect(),
             wanted: Wanted::new(all.cloned().collect(), system),
             with_positions,
             values: columns.len(),
@@ -124,6 +131,8 @@ fn sequence_fields(schema: &Schema) -> Result<SequenceFields> {
 pub(super) struct OpenBatch {
     pub(super) columns: Vec<ArrayRef>,
     source: RowSource,
+    /// Of rows that come from several files: which, and the level of each.
+    files: Option<(Int32Array, Arc<HashMap<usize, i32>>)>,
     positions: Option<Int64Array>,
     /// Memory that it takes.
     pub(super) bytes: usize,
@@ -140,16 +149,31 @@ impl OpenBatch {
     pub(super) fn source(&self, row: usize) -> RowSource {
         let position = self.positions.as_ref();
         let position = position.and_then(|positions| positions.values().get(row));
+        let position = position.copied().unwrap_or(0);
+        let Some((files, levels)) = &self.files else {
+            return RowSource {
+                position,
+                ..self.source
+            };
+        };
+        let file = files.values().get(row).map_or(0, |file| *file as usize);
         RowSource {
-            position: position.copied().unwrap_or(0),
-            ..self.source
+            file,
+            level: levels.get(&file).copied().unwrap_or(0),
+            position,
         }
     }
 }
 
+/// What a run has left to open.
+enum Rest {
+    Files(SortedRun),
+    Spill(SpillReader),
+}
+
 /// A sorted run and its open batch.
 pub(super) struct Run {
-    files: SortedRun,
+    rest: Rest,
     stream: Option<FileStream>,
     /// Of the open file; its name is for errors.
     source: RowSource,
@@ -160,6 +184,10 @@ pub(super) struct Run {
     orders: Option<Rows>,
     sequences: Int64Array,
     kinds: Int8Array,
+    /// Which file each row is from, where that is not the open one.
+    row_files: Option<Int32Array>,
+    /// Keys may have several rows.
+    repeats: bool,
     /// The greatest key of the batch before, of the same file or not.
     last_key: Option<Vec<u8>>,
     /// Which of the merge's batches is open.
@@ -170,8 +198,24 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn new(files: SortedRun) -> Self {
+        Self::of(Rest::Files(files))
+    }
+
+    /// Of rows that were merged before.
+    pub(super) fn spilled(spill: Spill) -> Self {
+        let reader = SpillReader::new(spill);
         Self {
-            files,
+            repeats: reader.shape().repeats,
+            file_name: reader.name(),
+            ..Self::of(Rest::Spill(reader))
+        }
+    }
+
+    fn of(rest: Rest) -> Self {
+        Self {
+            rest,
+            row_files: None,
+            repeats: false,
             stream: None,
             source: RowSource {
                 file: 0,
@@ -236,7 +280,13 @@ impl Run {
         self.order()
             .cmp(other.order())
             .then_with(|| self.sequence().cmp(&other.sequence()))
-            .then_with(|| self.source.file.cmp(&other.source.file))
+            .then_with(|| self.file().cmp(&other.file()))
+    }
+
+    fn file(&self) -> usize {
+        let of_row = self.row_files.as_ref();
+        let of_row = of_row.and_then(|files| files.values().get(self.at));
+        of_row.map_or(self.source.file, |file| *file as usize)
     }
 
     /// Goes to the next row; false when the open batch has none.
@@ -253,9 +303,15 @@ impl Run {
         opener: &FileOpener,
     ) -> Result<Option<OpenBatch>> {
         loop {
-            let batch = match &mut self.stream {
-                Some(stream) => stream.try_next().await?,
-                None => match self.files.pop_front() {
+            let batch = match (&mut self.stream, &mut self.rest) {
+                (Some(stream), _) => stream.try_next().await?,
+                (None, Rest::Spill(spill)) => {
+                    return match spill.next().await? {
+                        Some(block) => self.take_block(layout, block).map(Some),
+                        None => Ok(None),
+                    };
+                }
+                (None, Rest::Files(files)) => match files.pop_front() {
                     None => return Ok(None),
                     Some(OrderedFile { order, meta }) => {
                         let stream = opener.open(&meta, &layout.wanted, layout.batch_rows);
@@ -273,13 +329,40 @@ impl Run {
             match batch {
                 None => self.stream = None,
                 Some(batch) if batch.num_rows() == 0 => {}
-                Some(batch) => return self.take(layout, &batch).map(Some),
+                Some(batch) => {
+                    let bytes = batch.get_array_memory_size();
+                    return self.take(layout, batch.columns(), bytes).map(Some);
+                }
             }
         }
     }
 
-    fn take(&mut self, layout: &Layout, batch: &RecordBatch) -> Result<OpenBatch> {
-        let all = batch.columns();
+    /// A block of a spill has its columns once.
+    fn take_block(&mut self, layout: &Layout, block: Block) -> Result<OpenBatch> {
+        let Rest::Spill(reader) = &self.rest else {
+            return Err(Error::Internal("a block of no spill".into()));
+        };
+        let levels = reader.shape().levels.clone();
+        let without = || Error::Internal("a spill without the columns of the key".into());
+        let mut all = block.columns;
+        let system = all.split_off(layout.values.min(all.len()));
+        for place in layout.among.as_ref().ok_or_else(without)? {
+            all.push(all.get(*place).ok_or_else(without)?.clone());
+        }
+        all.extend(system);
+        if layout.with_positions {
+            let positions = block.positions.ok_or_else(without)?;
+            all.push(Arc::new(positions));
+        }
+        self.row_files = Some(block.files.clone());
+        let batch = self.take(layout, &all, block.bytes)?;
+        Ok(OpenBatch {
+            files: Some((block.files, levels)),
+            ..batch
+        })
+    }
+
+    fn take(&mut self, layout: &Layout, all: &[ArrayRef], bytes: usize) -> Result<OpenBatch> {
         let behind_keys = layout.values + layout.keys;
         let hidden = all
             .len()
@@ -296,33 +379,39 @@ impl Run {
             None => None,
         };
         self.keys = Some(keys);
-        self.sequences = batch.column(hidden).as_primitive::<Int64Type>().clone();
-        self.kinds = batch.column(hidden + 1).as_primitive::<Int8Type>().clone();
+        let (sequences, kinds, positions) = match some(hidden..all.len()) {
+            [sequences, kinds] => (sequences, kinds, None),
+            [sequences, kinds, positions] => (sequences, kinds, Some(positions)),
+            _ => return Err(Error::Internal("a batch without sequence numbers".into())),
+        };
+        self.sequences = sequences.as_primitive::<Int64Type>().clone();
+        self.kinds = kinds.as_primitive::<Int8Type>().clone();
         self.at = 0;
         let mut columns = some(0..layout.values).to_vec();
         columns.push(Arc::new(self.sequences.clone()));
         columns.push(Arc::new(self.kinds.clone()));
         Ok(OpenBatch {
-            bytes: batch.get_array_memory_size(),
+            bytes,
             columns,
             source: self.source,
-            positions: layout
-                .with_positions
-                .then(|| batch.column(hidden + 2).as_primitive::<Int64Type>().clone()),
+            files: None,
+            positions: positions.map(|it| it.as_primitive::<Int64Type>().clone()),
         })
     }
 
     /// Keys of a run ascend; a file that breaks that would silently lose rows here.
     fn check_order(&mut self, keys: &Rows) -> Result<()> {
         let first = keys.iter().next();
+        let repeats = self.repeats;
+        let follows = |a: &[u8], b: &[u8]| a < b || repeats && a == b;
         let behind = match (&self.last_key, first) {
-            (Some(last), Some(first)) => last.as_slice() < first.data(),
+            (Some(last), Some(first)) => follows(last, first.data()),
             _ => true,
         };
         let heads = self.heads.iter().zip(self.heads.iter().skip(1));
-        let ascending = heads
-            .enumerate()
-            .all(|(at, (a, b))| a < b || a == b && keys.row(at).data() < keys.row(at + 1).data());
+        let ascending = heads.enumerate().all(|(at, (a, b))| {
+            a < b || a == b && follows(keys.row(at).data(), keys.row(at + 1).data())
+        });
         if behind && ascending {
             self.last_key = keys.iter().next_back().map(|key| key.data().to_vec());
             return Ok(());

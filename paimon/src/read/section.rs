@@ -1,9 +1,6 @@
 //! Cuts the files of a bucket into sections and sorted runs.
 
-use std::{
-    cmp::Ordering,
-    collections::{BTreeMap, VecDeque},
-};
+use std::{cmp::Ordering, collections::VecDeque};
 
 use crate::{
     binary_row::compare_keys,
@@ -28,79 +25,106 @@ pub(crate) type SortedRun = VecDeque<OrderedFile>;
 /// Files that share keys, as sorted runs; no key of it is in another section.
 pub(crate) type Section = Vec<SortedRun>;
 
+/// Where the keys of a file begin, or end.
+struct Edge {
+    file: usize,
+    is_end: bool,
+}
+
 /// Cuts files of a bucket, in the order of the manifest, into sections in key order. `types` are
 /// those of the trimmed primary key.
+///
+/// A run is taken up by the next file that begins behind its last one, of whatever level: as many
+/// runs as there are files with one key in common, and no more. Rows of one key are compared by what
+/// each file is, never by which run it is in.
 ///
 /// # Errors
 /// [`Error::Corrupt`] when a file's key range cannot be read.
 pub(crate) fn sections(types: &[DataType], files: &[DataFileMeta]) -> Result<VecDeque<Section>> {
-    let mut unreadable = None;
-    let mut compare = |a: &[u8], b: &[u8], of: &DataFileMeta| {
-        compare_keys(types, a, b).unwrap_or_else(|| {
-            unreadable.get_or_insert_with(|| of.file_name.clone());
-            Ordering::Equal
-        })
-    };
-    let mut sorted: Vec<OrderedFile> = files
-        .iter()
-        .cloned()
-        .enumerate()
-        .map(|(order, meta)| OrderedFile { order, meta })
-        .collect();
-    sorted.sort_by(|a, b| compare(&a.meta.min_key, &b.meta.min_key, &a.meta));
-    let mut groups: Vec<Vec<OrderedFile>> = Vec::new();
-    let mut max_key: Vec<u8> = Vec::new();
-    for file in sorted {
-        match groups.last_mut() {
-            Some(group) if compare(&file.meta.min_key, &max_key, &file.meta).is_le() => {
-                if compare(&file.meta.max_key, &max_key, &file.meta).is_gt() {
-                    max_key.clone_from(&file.meta.max_key);
+    if let [file] = files {
+        let file = OrderedFile {
+            order: 0,
+            meta: file.clone(),
+        };
+        return Ok(VecDeque::from([vec![SortedRun::from([file])]]));
+    }
+    let edges = edges(types, files)?;
+    let mut sections = VecDeque::new();
+    let mut section = Section::new();
+    // The run that each file is in, once it has begun.
+    let mut runs: Vec<Option<usize>> = vec![None; files.len()];
+    let mut free: Vec<usize> = Vec::new();
+    let mut open = 0_usize;
+    for Edge { file, is_end } in edges {
+        let (Some(meta), Some(run)) = (files.get(file), runs.get_mut(file)) else {
+            continue;
+        };
+        match (is_end, *run) {
+            (false, _) => {
+                let at = free.pop().unwrap_or(section.len());
+                if at == section.len() {
+                    section.push(SortedRun::new());
                 }
-                group.push(file);
+                let taken = section.get_mut(at).into_iter();
+                taken.for_each(|taken| {
+                    taken.push_back(OrderedFile {
+                        order: file,
+                        meta: meta.clone(),
+                    });
+                });
+                *run = Some(at);
+                open += 1;
             }
-            _ => {
-                max_key.clone_from(&file.meta.max_key);
-                groups.push(vec![file]);
+            (true, Some(run)) => {
+                free.push(run);
+                open -= 1;
+                if open == 0 {
+                    sections.push_back(std::mem::take(&mut section));
+                    free.clear();
+                }
             }
+            // It ends before it begins, if its metadata were right: then nothing is behind it.
+            (true, None) => {}
         }
     }
-    let sections = groups
-        .into_iter()
-        .map(|group| runs(group, &mut compare))
-        .collect();
-    match unreadable {
-        Some(file) => Err(Error::Corrupt {
-            path: file,
-            message: "its key range in the manifest does not fit the table's key".into(),
-        }),
-        None => Ok(sections),
+    if !section.is_empty() {
+        sections.push_back(section);
     }
+    Ok(sections)
 }
 
-/// Every file of level 0 is a run; those of a higher level are one, unless a writer broke the rule
-/// that they share no keys: then as many as needed.
-fn runs(
-    group: Vec<OrderedFile>,
-    compare: &mut impl FnMut(&[u8], &[u8], &DataFileMeta) -> Ordering,
-) -> Section {
-    let mut section = Section::new();
-    let mut levels: BTreeMap<i32, Vec<SortedRun>> = BTreeMap::new();
-    for file in group {
-        if file.meta.level == 0 {
-            section.push(SortedRun::from([file]));
-            continue;
-        }
-        let runs = levels.entry(file.meta.level).or_default();
-        let fitting = runs.iter_mut().find(|run| {
-            run.back().is_some_and(|last| {
-                compare(&last.meta.max_key, &file.meta.min_key, &file.meta).is_lt()
-            })
+/// The edges of all files in key order. A file that begins with the key that another ends with
+/// shares it.
+fn edges(types: &[DataType], files: &[DataFileMeta]) -> Result<Vec<Edge>> {
+    let begins = (0..files.len()).map(|file| Edge {
+        file,
+        is_end: false,
+    });
+    let ends = (0..files.len()).map(|file| Edge { file, is_end: true });
+    let mut edges: Vec<Edge> = begins.chain(ends).collect();
+    let key = |edge: &Edge| {
+        let meta = files.get(edge.file)?;
+        Some(match edge.is_end {
+            true => meta.max_key.as_slice(),
+            false => meta.min_key.as_slice(),
+        })
+    };
+    let mut unreadable = None;
+    edges.sort_by(|a, b| {
+        let (Some(a_key), Some(b_key)) = (key(a), key(b)) else {
+            return Ordering::Equal;
+        };
+        let order = compare_keys(types, a_key, b_key).unwrap_or_else(|| {
+            unreadable.get_or_insert(a.file);
+            Ordering::Equal
         });
-        match fitting {
-            Some(run) => run.push_back(file),
-            None => runs.push(SortedRun::from([file])),
-        }
+        order.then(a.is_end.cmp(&b.is_end))
+    });
+    match unreadable.and_then(|file| files.get(file)) {
+        Some(meta) => Err(Error::Corrupt {
+            path: meta.file_name.clone(),
+            message: "its key range in the manifest does not fit the table's key".into(),
+        }),
+        None => Ok(edges),
     }
-    section.extend(levels.into_values().flatten());
-    section
 }

@@ -21,6 +21,13 @@ const SPARSE_BYTES: u64 = 1 << 20;
 /// Few are less than one of so many.
 const SPARSE_SHARE: usize = 4;
 
+/// Decoded bytes of a page that nobody tells about, and of a dictionary for each of its bytes.
+const PAGE_BYTES: u64 = 1 << 20;
+const DICTIONARY_RATIO: u64 = 4;
+
+/// A page, or a row, that is so large when it is decoded is read for itself.
+const LARGE_BYTES: u64 = 4 << 20;
+
 /// What an open file may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Budget {
@@ -97,6 +104,12 @@ struct Page {
     decoded_bytes: u64,
 }
 
+impl Page {
+    fn rows(&self) -> u64 {
+        (self.end_row - self.first_row) as u64
+    }
+}
+
 impl<'p> Plan<'p> {
     /// Of these columns, in batches of at most so many rows.
     pub(super) fn new(
@@ -138,8 +151,11 @@ impl<'p> Plan<'p> {
 
     fn is_cut(&self, group: &RowGroupMetaData, of: &Wanted) -> bool {
         let bytes = self.chunk_bytes(group);
-        let is_sparse = of.count() < row_count(group) / SPARSE_SHARE;
-        bytes > self.budget.fetched_bytes || is_sparse && bytes > SPARSE_BYTES
+        let rows = row_count(group);
+        let is_sparse = of.count() < rows / SPARSE_SHARE;
+        let decoded = || sum(self.columns(group).map(|(_, chunk)| decoded_bytes(chunk)));
+        let is_wide = || decoded() / (rows as u64).max(1) > LARGE_BYTES;
+        bytes > self.budget.fetched_bytes || is_sparse && bytes > SPARSE_BYTES || is_wide()
     }
 
     /// Whether the pages of all that is to be cut are known.
@@ -150,6 +166,59 @@ impl<'p> Plan<'p> {
             group.is_none_or(|group| !self.is_cut(group, of) || self.pages(group, of).is_some())
         };
         wanted.iter().all(is_known)
+    }
+
+    /// What the file takes while it is open, at least: of a row group the pages that are fetched at a
+    /// time, those that are decoded, and a row.
+    pub(super) fn least_bytes(&self) -> u64 {
+        let groups = self.metadata.row_groups().iter().enumerate();
+        let least = groups.map(|(at, group)| self.least_of(at, group));
+        least.max().unwrap_or(0)
+    }
+
+    fn least_of(&self, at: usize, group: &RowGroupMetaData) -> u64 {
+        let rows = row_count(group);
+        let fetched = self.chunk_bytes(group);
+        let decoded = sum(self.columns(group).map(|(_, chunk)| decoded_bytes(chunk)));
+        let of = Wanted {
+            group: at,
+            rows: std::iter::once(0..rows).collect(),
+        };
+        let dictionaries = sum(self
+            .columns(group)
+            .map(|(_, chunk)| dictionary_bytes(chunk)));
+        let Some(pages) = self.pages(group, &of) else {
+            // It cannot be cut, and how large its pages are is not known.
+            let columns = self.columns(group).count() as u64;
+            let page = decoded.min(columns.saturating_mul(PAGE_BYTES));
+            let row = decoded / (rows as u64).max(1);
+            return fetched + page + dictionaries * DICTIONARY_RATIO + row;
+        };
+        let largest = |bytes: &dyn Fn(&Page) -> u64| {
+            let mut largest = vec![0; group.columns().len()];
+            for page in &pages {
+                if let Some(largest) = largest.get_mut(page.column) {
+                    *largest = bytes(page).max(*largest);
+                }
+            }
+            sum(largest.into_iter())
+        };
+        // What is fetched twice is new once at least: see `cut`.
+        let slice = 2 * (dictionaries + largest(&|page| page.bytes));
+        let page = largest(&|page| page.decoded_bytes);
+        let row = largest(&|page| page.decoded_bytes / page.rows().max(1));
+        slice.min(fetched) + page.min(decoded) + dictionaries * DICTIONARY_RATIO + row
+    }
+
+    /// More than that the file never takes, whatever its pages are.
+    pub(super) fn most_bytes(&self) -> u64 {
+        let groups = self.metadata.row_groups().iter();
+        let most = groups.map(|group| {
+            let decoded = sum(self.columns(group).map(|(_, chunk)| decoded_bytes(chunk)));
+            self.chunk_bytes(group)
+                .saturating_add(decoded.saturating_mul(2))
+        });
+        most.max().unwrap_or(0)
     }
 
     /// Cuts the wanted rows.
@@ -195,6 +264,8 @@ impl<'p> Plan<'p> {
             let locations = index.page_locations(column)?;
             let (begin, bytes) = byte_range(chunk);
             let decoded = decoded_bytes(chunk) as f64 / bytes.max(1) as f64;
+            let known = index.offset_index(column);
+            let known = known.and_then(|it| it.unencoded_byte_array_data_bytes());
             let mut wanted = of.rows.as_slice();
             let mut behind = begin;
             for (at, location) in locations.iter().enumerate() {
@@ -217,12 +288,15 @@ impl<'p> Plan<'p> {
                 let done = wanted.partition_point(|range| range.end <= first_row);
                 wanted = wanted.get(done..).unwrap_or_default();
                 if wanted.first().is_some_and(|range| range.start < end_row) {
+                    let values = known.and_then(|known| u64::try_from(*known.get(at)?).ok());
+                    let offsets = 4 * (end_row - first_row) as u64;
+                    let estimate = (size as f64 * decoded) as u64;
                     pages.push(Page {
                         column,
                         first_row,
                         end_row,
                         bytes: size,
-                        decoded_bytes: (size as f64 * decoded) as u64,
+                        decoded_bytes: values.map_or(estimate, |bytes| bytes + offsets),
                     });
                 }
             }
@@ -264,15 +338,21 @@ impl<'p> Plan<'p> {
             });
         };
         let mut rest = pages.as_slice();
+        let mut was_large = false;
         while let Some(first) = rest.first() {
             let here = rest.partition_point(|page| page.first_row <= first.first_row);
             let (begin, behind) = rest.split_at(here);
             rest = behind;
             let bytes: u64 = begin.iter().map(|page| page.bytes).sum();
-            if first.first_row > slice.start && slice.bytes + bytes > most {
+            // A page that is large when it is decoded is given back before the next one comes, however
+            // little of the file it takes.
+            let is_large = begin.iter().any(|page| page.decoded_bytes > LARGE_BYTES);
+            let is_full = slice.bytes + bytes > most || is_large || was_large;
+            if first.first_row > slice.start && is_full {
                 close(&slice, first.first_row);
                 slice.begin(first.first_row);
             }
+            was_large = is_large;
             slice.add(begin);
         }
         close(&slice, row_count(group));

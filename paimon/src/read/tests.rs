@@ -334,13 +334,19 @@ fn files_that_share_no_keys_stand_in_sections_of_their_own() {
         file(5, 30..=39),
         // A writer broke the rule of level 5.
         file(5, 39..=50),
+        // One run of three levels; the other two share a key of it each.
+        file(0, 60..=60),
+        file(5, 61..=70),
+        file(0, 60..=65),
+        file(3, 71..=75),
+        file(0, 70..=71),
     ];
     let sections = section::sections(&[DataType::Int], &files).unwrap();
     let shape: Vec<Vec<usize>> = sections
         .iter()
         .map(|section| section.iter().map(|run| run.len()).collect())
         .collect();
-    assert_eq!(shape, [vec![1], vec![1, 2], vec![1, 1]]);
+    assert_eq!(shape, [vec![1], vec![2, 1], vec![1, 1], vec![3, 2]]);
     let orders: HashSet<usize> = sections
         .iter()
         .flatten()

@@ -32,6 +32,8 @@ use crate::error::{Error, Result};
 const PIECE: usize = 1 << 20;
 /// Bytes of rows in a batch, about.
 const BATCH_BYTES: usize = 8 << 20;
+/// What an open file takes, about: a piece, a block and a batch.
+pub(super) const OPEN_BYTES: u64 = (2 * PIECE + BATCH_BYTES) as u64;
 /// Bytes of a header at most: the names and types of many thousand columns.
 const HEADER_MAX: usize = 64 << 20;
 const SYNC: usize = 16;
