@@ -116,6 +116,11 @@ impl Error {
         self.0.meaning == Some(meaning)
     }
 
+    /// Whether the error says where in the log it belongs.
+    pub(crate) fn has_position(&self) -> bool {
+        self.0.position.is_some()
+    }
+
     /// Whether trying again can help.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

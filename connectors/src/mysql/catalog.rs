@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use mysql_async::{Conn, Params, Row, Value, prelude::Queryable};
 
 use super::{
+    collations::charset_of,
     connect::failed,
     select::SelectPlan,
     table::{Generated, MysqlColumn, MysqlTable},
@@ -167,6 +168,7 @@ async fn read_columns(
         match (entry.as_mut(), column) {
             (Ok(table), Ok(mut column)) => {
                 column.invisible = extra.contains("INVISIBLE");
+                column.auto_increment = extra.contains("auto_increment");
                 column.generated = if extra.contains("VIRTUAL GENERATED") {
                     Some(Generated::Virtual)
                 } else if extra.contains("STORED GENERATED") {
@@ -227,9 +229,4 @@ fn name_of(row: &mut Row) -> TableName {
         database: text(row, 0).unwrap_or_default(),
         table: text(row, 1).unwrap_or_default(),
     }
-}
-
-/// Every collation's name starts with its character set's.
-fn charset_of(collation: &str) -> &str {
-    collation.split('_').next().unwrap_or_default()
 }

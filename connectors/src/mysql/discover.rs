@@ -7,6 +7,7 @@ use mysql_async::{Conn, prelude::Queryable};
 use super::{
     catalog::{inspect_tables, list_tables},
     connect::{failed, query},
+    ddl::shadows,
     grants::Grants,
     options::MysqlOptions,
     snapshot::qualified,
@@ -25,16 +26,21 @@ pub(super) struct Found {
     pub rejected: Vec<(TableName, String)>,
     /// Those of the rejected that the account may not read, or only some columns of.
     pub unreadable: Vec<TableName>,
+    /// Tables of migration tools that were left out, each with the table that it stands beside.
+    pub shadows: BTreeMap<TableName, TableName>,
 }
 
 /// Looks at every table that the filter chooses.
 pub(super) async fn discover(conn: &mut Conn, options: &MysqlOptions) -> Result<Found> {
-    let names: Vec<TableName> = list_tables(conn)
-        .await?
+    let all = list_tables(conn).await?;
+    let mut shadows = shadows(&all);
+    shadows.retain(|name, _| options.tables.matches(name));
+    let names: Vec<TableName> = all
         .into_iter()
-        .filter(|name| options.tables.matches(name))
+        .filter(|name| options.tables.matches(name) && !shadows.contains_key(name))
         .collect();
-    inspect(conn, &names, options).await
+    let found = inspect(conn, &names, options).await?;
+    Ok(Found { shadows, ..found })
 }
 
 /// Looks at named tables.

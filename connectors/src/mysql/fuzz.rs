@@ -20,7 +20,6 @@ use mysql_common::{
 };
 
 use super::{
-    TableFilter,
     ddl::{self, Captured, Dialect},
     json,
     rows::RowDecoder,
@@ -165,8 +164,11 @@ impl Captured for One {
         (name.database == database && name.table == table).then_some(&self.0)
     }
 
-    fn in_database(&self, database: &str) -> Option<&MysqlTable> {
-        (self.0.name.database == database).then_some(&self.0)
+    fn in_database(&self, database: &str) -> Vec<&TableName> {
+        let name = Some(&self.0.name);
+        name.filter(|name| name.database == database)
+            .into_iter()
+            .collect()
     }
 
     fn names(&self) -> Box<dyn Iterator<Item = &TableName> + '_> {
@@ -175,6 +177,14 @@ impl Captured for One {
 
     fn key_index(&self, _: &TableName) -> Option<&str> {
         None
+    }
+
+    fn is_dark(&self, _: &TableName) -> bool {
+        false
+    }
+
+    fn folds(&self) -> bool {
+        false
     }
 }
 
@@ -185,20 +195,17 @@ pub fn ddl(text: &str) {
     };
     let context = ddl::Context {
         captured: &table,
-        wanted: &TableFilter::default(),
         database: "d",
         dialect: Dialect {
             ansi_quotes: false,
             no_backslash_escapes: false,
             version: 80040,
         },
+        mode: ddl::Mode::default(),
+        utf8mb4_collation: "utf8mb4_0900_ai_ci",
         types: &TypeOptions::default(),
         timestamps_nullable: true,
         accept_cascades: false,
     };
-    for effect in ddl::effects(text, &context) {
-        if let ddl::Effect::AddColumns(_, added) = effect {
-            let _ = ddl::add_columns(&table.0, &added);
-        }
-    }
+    let _ = ddl::effects(text, &context);
 }

@@ -5,6 +5,7 @@ pub mod catalog;
 mod charset;
 mod check;
 mod codec;
+mod collations;
 mod connect;
 mod ddl;
 mod decimal;

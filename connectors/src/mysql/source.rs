@@ -195,6 +195,7 @@ impl MysqlSource {
             settled_at,
             key_indexes: found.key_indexes,
             ignore_up_to: Default::default(),
+            dark: Default::default(),
         };
         Ok((state, position))
     }
@@ -220,6 +221,15 @@ impl Source for MysqlSource {
         let found = discover(&mut conn, &self.options).await?;
         self.keep(conn, identity).await;
         self.registry.add(&found.captured, &found.key_indexes);
+        for (shadow, original) in &found.shadows {
+            if self.registry.is_first_sight(shadow) {
+                tracing::warn!(
+                    table = %shadow,
+                    "a table named as migration tools name theirs is left out: it stands for \
+                     {original}"
+                );
+            }
+        }
         Ok(Discovery {
             captured: found
                 .captured

@@ -32,6 +32,25 @@ pub(super) struct MysqlState {
     /// up to here were committed, and their rows readable, before the job started.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ignore_up_to: BTreeMap<String, (String, u64)>,
+    /// Tables (`database.table`) whose rows in the log are left out for the time being.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub dark: BTreeMap<String, Dark>,
+}
+
+/// Why a table's rows in the log are left out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Dark {
+    /// There is no such table any more, until one comes into being. Otherwise the server has to
+    /// say what it is.
+    pub gone: bool,
+    /// What the statement does, as a clause that follows "it".
+    pub reason: String,
+    /// The statement, for people.
+    pub statement: String,
+    /// What names the statement and the table within it.
+    pub id: String,
+    /// Where the statement stands.
+    pub position: MysqlPosition,
 }
 
 impl MysqlState {
@@ -92,11 +111,12 @@ impl Captured for ByName<'_> {
         })
     }
 
-    fn in_database(&self, database: &str) -> Option<&MysqlTable> {
+    fn in_database(&self, database: &str) -> Vec<&TableName> {
         self.tables
             .iter()
-            .copied()
-            .find(|own| self.same(&own.name.database, database))
+            .map(|own| &own.name)
+            .filter(|name| self.same(&name.database, database))
+            .collect()
     }
 
     fn names(&self) -> Box<dyn Iterator<Item = &TableName> + '_> {
@@ -105,5 +125,13 @@ impl Captured for ByName<'_> {
 
     fn key_index(&self, table: &TableName) -> Option<&str> {
         self.key_indexes.get(&table.to_string()).map(String::as_str)
+    }
+
+    fn is_dark(&self, _: &TableName) -> bool {
+        false
+    }
+
+    fn folds(&self) -> bool {
+        self.fold
     }
 }

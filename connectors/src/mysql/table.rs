@@ -62,6 +62,9 @@ pub struct MysqlColumn {
     pub invisible: bool,
     /// Set for generated columns.
     pub generated: Option<Generated>,
+    /// The server numbers rows by it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub auto_increment: bool,
     /// Type in the lake, as the options decided it when the column was first seen.
     pub lake: DataType,
 }
@@ -148,6 +151,7 @@ impl MysqlColumn {
                 .map(str::to_owned),
             invisible: false,
             generated: None,
+            auto_increment: false,
             lake: physical.lake(options),
         })
     }

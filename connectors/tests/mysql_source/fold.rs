@@ -44,6 +44,8 @@ pub struct Folded {
     pub deletes: usize,
     pub updates: usize,
     pub schemas: Vec<(String, Vec<Added>)>,
+    /// Tables have other columns: nothing is folded.
+    pub off: bool,
 }
 
 pub fn ints(batch: &RecordBatch, name: &str) -> Vec<Option<i32>> {
@@ -133,12 +135,20 @@ impl Running {
     async fn next(&mut self) -> Option<TailItem> {
         let item = tokio::time::timeout(Duration::from_secs(20), self.items.recv()).await;
         let item = item.expect("the tail is silent")?;
-        self.folded.apply(&item);
+        if !self.folded.off {
+            self.folded.apply(&item);
+        }
         Some(item)
     }
 
     /// Asks for a barrier and reads up to it; it stands behind everything committed before.
     pub async fn barrier(&mut self) -> SourceState {
+        self.barrier_items().await.0
+    }
+
+    /// The same, and what came before it.
+    pub async fn barrier_items(&mut self) -> (SourceState, Vec<TailItem>) {
+        let mut items = Vec::new();
         let high = self.source.round_high().await.unwrap();
         let started = std::time::Instant::now();
         loop {
@@ -159,11 +169,11 @@ impl Running {
                 match self.next().await {
                     Some(TailItem::Barrier(barrier)) => {
                         if barrier.state.position.is_at_or_after(&high) {
-                            return barrier.state;
+                            return (barrier.state, items);
                         }
                         break;
                     }
-                    Some(_) => {}
+                    Some(item) => items.push(item),
                     None => panic!("the tail ended: {:?}", (&mut self.task).await),
                 }
             }

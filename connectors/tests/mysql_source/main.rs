@@ -11,6 +11,8 @@
 mod checks;
 mod compressed;
 mod cuts;
+mod ddl;
+mod ddl_rows;
 mod files;
 mod fold;
 mod many;

@@ -38,6 +38,11 @@ impl<'a> Cursor<'a> {
         self.rest.get(1).is_some_and(|token| token.is(word))
     }
 
+    /// Takes all that is left.
+    pub fn skip(&mut self) {
+        self.rest = &[];
+    }
+
     /// Takes the word if it is next.
     pub fn eat(&mut self, word: &str) -> bool {
         let hit = self.at(word);

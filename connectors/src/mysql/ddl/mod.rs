@@ -1,28 +1,35 @@
 //! What a logged statement does to captured tables.
 //!
 //! A lexer and a reader of clauses, not a grammar: what a clause does to columns, keys and rows
-//! is kept, the rest is skipped. Where a clause of a captured table is not known, the answer is
-//! [`Effect::Refuse`]: nothing is ever guessed.
+//! is kept, the rest is skipped. Nothing is ever guessed: where a statement on a captured table is
+//! not understood, the answer is [`Effect::Dark`], and the server is asked what the table is now.
 
 mod alter;
+mod clauses;
 mod column;
 mod cursor;
 mod lexer;
+mod names;
+mod rows;
+mod steps;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::lexer::Dialect;
 use self::{
     cursor::Cursor,
     lexer::{Token, tokens},
 };
-use super::{
-    options::TableFilter,
-    table::{MysqlColumn, MysqlTable},
-    types::TypeOptions,
+pub(crate) use self::{
+    lexer::Dialect,
+    names::{shadow, shadows},
+    steps::difference,
 };
-use crate::schema::TableName;
+use super::{table::MysqlTable, types::TypeOptions};
+use crate::{
+    change::{ColumnStep, RowsAfter},
+    schema::TableName,
+};
 
 /// Where a new column goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,45 +38,73 @@ pub(crate) enum Place {
     First,
     /// Behind the named one.
     After(String),
-    /// Behind all others.
-    Last,
 }
 
-/// What a statement does to one captured table.
+/// A captured table after a statement that is understood wholly.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Change {
+    /// The table after it, at its next version.
+    pub table: MysqlTable,
+    /// The way there.
+    pub steps: Vec<ColumnStep>,
+    /// What became of the rows.
+    pub rows: RowsAfter,
+}
+
+/// What a statement does to one table. All but [`Effect::Came`] name captured tables only.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Effect {
-    /// Columns are added, in this order; every row has NULL there.
-    AddColumns(TableName, Vec<(MysqlColumn, Place)>),
-    /// Something that cannot be followed; why, as a clause that follows "it".
-    Refuse(TableName, String),
+    /// The table changes as told.
+    Change(Box<Change>),
+    /// What the table is from now on is not known; why, as a clause that follows "it".
+    Dark(TableName, String),
+    /// The table is dropped.
+    Dropped(TableName),
+    /// The table has another name now, and no other table has its own.
+    Moved(TableName),
+    /// A table of this name comes into being; `true`: unless there is one.
+    Came(TableName, bool),
     /// A statement that changes rows and was logged as text.
     Rows(String),
-    /// A table that is wanted and not captured comes into being, or gets its name.
-    Created(TableName),
 }
 
 /// The tables that the job captures, as of the statement.
 pub(crate) trait Captured {
     /// A captured table by name.
     fn table(&self, database: &str, table: &str) -> Option<&MysqlTable>;
-    /// Any captured table of a database.
-    fn in_database(&self, database: &str) -> Option<&MysqlTable>;
+    /// Captured tables of a database.
+    fn in_database(&self, database: &str) -> Vec<&TableName>;
     /// All captured tables.
     fn names(&self) -> Box<dyn Iterator<Item = &TableName> + '_>;
     /// The index that serves as the key of a table without a primary key.
     fn key_index(&self, table: &TableName) -> Option<&str>;
+    /// Whether it is not known what a captured table is.
+    fn is_dark(&self, table: &TableName) -> bool;
+    /// Whether names of databases and tables compare without case.
+    fn folds(&self) -> bool;
+}
+
+/// What the session's `sql_mode` makes of a statement's meaning.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Mode {
+    /// Values that do not fit make the statement fail.
+    pub strict: bool,
+    /// REAL is FLOAT.
+    pub real_as_float: bool,
 }
 
 /// What the statement's meaning depends on.
 pub(crate) struct Context<'a> {
     /// Captured tables.
     pub captured: &'a dyn Captured,
-    /// Tables that the job file names.
-    pub wanted: &'a TableFilter,
     /// The database of names without one.
     pub database: &'a str,
     /// How the text is read.
     pub dialect: Dialect,
+    /// How values are converted.
+    pub mode: Mode,
+    /// The collation of `utf8mb4` where none is named.
+    pub utf8mb4_collation: &'a str,
     /// How types are mapped.
     pub types: &'a TypeOptions,
     /// A TIMESTAMP column without NULL or NOT NULL may hold NULL.
@@ -88,7 +123,7 @@ pub(crate) fn effects(text: &str, context: &Context<'_>) -> Vec<Effect> {
                 .captured
                 .names()
                 .filter(|name| text.contains(&name.table.to_lowercase()))
-                .map(|name| Effect::Refuse(name.clone(), format!("cannot be read: {reason}")))
+                .map(|name| Effect::Dark(name.clone(), format!("cannot be read: {reason}")))
                 .collect();
         }
     };
@@ -152,10 +187,16 @@ fn statement_effects(cursor: &mut Cursor<'_>, context: &Context<'_>, effects: &m
         "ALTER" => alter_statement(cursor, context, effects),
         "CREATE" => create(cursor, context, effects),
         "DROP" => drop(cursor, context, effects),
-        "RENAME" => rename(cursor, context, effects),
+        "RENAME" => {
+            if cursor.eat("TABLE") || cursor.eat("TABLES") {
+                names::renamed(cursor, context, effects);
+            }
+        }
         "TRUNCATE" => {
             cursor.eat("TABLE");
-            refuse_named(cursor, context, effects, "removes all rows");
+            if let Some(table) = captured(cursor, context) {
+                effects.push(alter::same_columns(table, RowsAfter::Gone));
+            }
         }
         "INSERT" | "UPDATE" | "DELETE" | "REPLACE" | "LOAD" | "WITH" | "CALL" | "DO" | "SELECT"
         | "IMPORT" | "TABLE" | "VALUES" | "HANDLER" => {
@@ -171,7 +212,7 @@ fn statement_effects(cursor: &mut Cursor<'_>, context: &Context<'_>, effects: &m
     }
 }
 
-/// A statement that is not known is refused when it has the name of a captured table in it.
+/// Of a statement that is not known, every captured table whose name is in it is unsure.
 fn mentioned(tokens: &[Token], context: &Context<'_>, effects: &mut Vec<Effect>) {
     for name in context.captured.names() {
         let hit = tokens
@@ -179,7 +220,7 @@ fn mentioned(tokens: &[Token], context: &Context<'_>, effects: &mut Vec<Effect>)
             .filter_map(Token::name)
             .any(|word| word.eq_ignore_ascii_case(&name.table));
         if hit {
-            effects.push(Effect::Refuse(
+            effects.push(Effect::Dark(
                 name.clone(),
                 "is a statement that is not known".into(),
             ));
@@ -228,12 +269,17 @@ fn alter_statement(cursor: &mut Cursor<'_>, context: &Context<'_>, effects: &mut
         return;
     }
     cursor.eat_all(&["IF", "EXISTS"]);
-    if let Some(table) = cursor
-        .qualified(context.database)
-        .and_then(|(database, table)| context.captured.table(&database, &table))
-    {
-        alter::effects(cursor, table, context, effects);
+    match captured(cursor, context) {
+        Some(table) => alter::effects(cursor, table, context, effects),
+        // Of others only their names count, and rows that they exchange.
+        None => alter::of_another(cursor, context, effects),
     }
+}
+
+/// Reads a name; gives the captured table that has it.
+fn captured<'a>(cursor: &mut Cursor<'_>, context: &Context<'a>) -> Option<&'a MysqlTable> {
+    let (database, table) = cursor.qualified(context.database)?;
+    context.captured.table(&database, &table)
 }
 
 fn create(cursor: &mut Cursor<'_>, context: &Context<'_>, effects: &mut Vec<Effect>) {
@@ -266,13 +312,16 @@ fn create(cursor: &mut Cursor<'_>, context: &Context<'_>, effects: &mut Vec<Effe
         }
         return;
     }
-    let mut named = cursor.clone();
-    named.eat_all(&["IF", "NOT", "EXISTS"]);
-    created(&mut named, context, effects);
-    // Of a table that exists, IF NOT EXISTS makes it nothing.
-    if !cursor.eat_all(&["IF", "NOT", "EXISTS"]) {
-        refuse_named(cursor, context, effects, "creates the table anew");
-    }
+    let unless_there = cursor.eat_all(&["IF", "NOT", "EXISTS"]);
+    let Some((database, table)) = cursor.qualified(context.database) else {
+        return mentioned(before, context, effects);
+    };
+    let known = context.captured.table(&database, &table);
+    let name = match known {
+        Some(known) => known.name.clone(),
+        None => TableName::new(database, table),
+    };
+    effects.push(Effect::Came(name, unless_there));
 }
 
 fn drop(cursor: &mut Cursor<'_>, context: &Context<'_>, effects: &mut Vec<Effect>) {
@@ -282,7 +331,9 @@ fn drop(cursor: &mut Cursor<'_>, context: &Context<'_>, effects: &mut Vec<Effect
     if cursor.eat("TABLE") || cursor.eat("TABLES") {
         cursor.eat_all(&["IF", "EXISTS"]);
         loop {
-            refuse_named(cursor, context, effects, "drops the table");
+            if let Some(table) = captured(cursor, context) {
+                effects.push(Effect::Dropped(table.name.clone()));
+            }
             if !cursor.eat_symbol(',') {
                 return;
             }
@@ -290,79 +341,23 @@ fn drop(cursor: &mut Cursor<'_>, context: &Context<'_>, effects: &mut Vec<Effect
     }
     if cursor.eat("DATABASE") || cursor.eat("SCHEMA") {
         cursor.eat_all(&["IF", "EXISTS"]);
-        if let Some(table) = cursor
-            .next()
-            .and_then(Token::name)
-            .and_then(|database| context.captured.in_database(database))
-        {
-            effects.push(Effect::Refuse(
-                table.name.clone(),
-                "drops the table's database".into(),
-            ));
-        }
+        let database = cursor.next().and_then(Token::name).unwrap_or_default();
+        let tables = context.captured.in_database(database);
+        effects.extend(tables.into_iter().cloned().map(Effect::Dropped));
     } else if cursor.eat("INDEX") {
+        cursor.eat_all(&["IF", "EXISTS"]);
         let index = cursor.next().and_then(Token::name).map(str::to_owned);
         cursor.eat("ON");
-        let table = cursor
-            .qualified(context.database)
-            .and_then(|(database, table)| context.captured.table(&database, &table));
+        let table = captured(cursor, context);
         if let (Some(index), Some(table)) = (index, table)
-            && alter::is_key_index(&index, table, context)
+            && (alter::is_key_index(&index, table, context)
+                || context.captured.is_dark(&table.name))
         {
-            effects.push(Effect::Refuse(
+            effects.push(Effect::Dark(
                 table.name.clone(),
-                "drops the table's key".into(),
+                "drops the index that is the table's key".into(),
             ));
         }
-    }
-}
-
-fn rename(cursor: &mut Cursor<'_>, context: &Context<'_>, effects: &mut Vec<Effect>) {
-    if !(cursor.eat("TABLE") || cursor.eat("TABLES")) {
-        return;
-    }
-    loop {
-        refuse_named(cursor, context, effects, "renames the table");
-        if !(cursor.eat("TO") || cursor.eat("AS")) {
-            return;
-        }
-        created(&mut cursor.clone(), context, effects);
-        refuse_named(
-            cursor,
-            context,
-            effects,
-            "gives the table's name to another table",
-        );
-        if !cursor.eat_symbol(',') {
-            return;
-        }
-    }
-}
-
-/// Reads a name and takes note when it is wanted and not captured.
-fn created(cursor: &mut Cursor<'_>, context: &Context<'_>, effects: &mut Vec<Effect>) {
-    let Some((database, table)) = cursor.qualified(context.database) else {
-        return;
-    };
-    let name = TableName::new(database, table);
-    let is_captured = context.captured.table(&name.database, &name.table);
-    if is_captured.is_none() && context.wanted.matches(&name) {
-        effects.push(Effect::Created(name));
-    }
-}
-
-/// Reads a name and refuses when it is captured.
-fn refuse_named(
-    cursor: &mut Cursor<'_>,
-    context: &Context<'_>,
-    effects: &mut Vec<Effect>,
-    reason: &str,
-) {
-    if let Some(table) = cursor
-        .qualified(context.database)
-        .and_then(|(database, table)| context.captured.table(&database, &table))
-    {
-        effects.push(Effect::Refuse(table.name.clone(), reason.into()));
     }
 }
 
@@ -372,34 +367,4 @@ pub(crate) fn is_about_accounts(text: &str) -> bool {
     ["USER", "GRANT", "PASSWORD", "IDENTIFIED", "ROLE", "SERVER"]
         .iter()
         .any(|word| upper.contains(word))
-}
-
-/// Puts the added columns where they go. An error is a reason to refuse.
-pub(crate) fn add_columns(
-    table: &MysqlTable,
-    added: &[(MysqlColumn, Place)],
-) -> Result<MysqlTable, String> {
-    let mut table = table.clone();
-    for (column, place) in added {
-        if table.column(&column.name).is_some() {
-            return Err(format!(
-                "adds column {}, which is there already",
-                column.name
-            ));
-        }
-        let at = match place {
-            Place::First => 0,
-            Place::Last => table.columns.len(),
-            Place::After(name) => {
-                1 + table
-                    .columns
-                    .iter()
-                    .position(|own| super::table::same_name(&own.name, name))
-                    .ok_or_else(|| format!("adds a column behind {name}, which is not there"))?
-            }
-        };
-        table.columns.insert(at, column.clone());
-    }
-    table.version += 1;
-    Ok(table)
 }

@@ -5,6 +5,7 @@
 //!                                      └─ statements ─► ddl           └─ XaRows until XA COMMIT
 //! ```
 
+mod dark;
 mod event;
 mod payload;
 pub(super) mod scan;
@@ -26,6 +27,7 @@ use mysql_common::binlog::{
 use tokio::sync::{mpsc, watch};
 
 use self::{
+    dark::Waiting,
     event::LogEvent,
     stream::{LogStream, Next},
     tables::{Entry, Tables},
@@ -78,6 +80,8 @@ pub(super) struct Tail<'a> {
     /// `state` as the checkpoint keeps it; made anew when it changes.
     state_value: serde_json::Value,
     tables: Tables,
+    /// Tables whose schema the server is to be asked for.
+    waiting: Vec<Waiting>,
     position: Position,
     phase: Phase,
     gtid: Option<Gtid>,
@@ -121,6 +125,16 @@ impl<'a> Tail<'a> {
             identity,
             registry,
             state_value: state.to_value()?,
+            waiting: state
+                .tables
+                .iter()
+                .enumerate()
+                .filter(|(_, table)| {
+                    let dark = state.dark.get(&table.name.to_string());
+                    dark.is_some_and(|dark| !dark.gone)
+                })
+                .map(|(index, _)| Waiting::new(index))
+                .collect(),
             tables: Tables::new(&state, registry.zero_dates.clone()),
             state,
             position: Position::Mysql(position),
@@ -192,7 +206,7 @@ impl<'a> Tail<'a> {
     }
 
     fn located(&self, error: Error) -> Error {
-        if error.is_transient() {
+        if error.is_transient() || error.has_position() {
             error
         } else {
             error.position(self.place())
@@ -235,6 +249,9 @@ impl<'a> Tail<'a> {
     async fn edge(&mut self) -> Result<()> {
         if self.out.is_closed() {
             return Err(Error::transient("nobody listens to the tail"));
+        }
+        if !self.waiting.is_empty() {
+            self.look().await?;
         }
         let position = self.mysql()?;
         // Without GTIDs the dump command takes 32 bits. So far behind in a file there is only its

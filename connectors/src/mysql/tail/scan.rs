@@ -17,7 +17,7 @@ use crate::{
     error::{Error, Result},
     mysql::{
         connect::Identity,
-        ddl::Effect,
+        ddl::{Captured, Effect},
         options::MysqlOptions,
         state::{ByName, MysqlState},
     },
@@ -59,11 +59,16 @@ pub(in crate::mysql) async fn changed_tables(
         let text = query_text(&query);
         let database = query.schema().into_owned();
         for effect in logged_effects(&text, &database, &query, &captured, identity, options) {
-            match effect {
-                Effect::AddColumns(name, _) | Effect::Refuse(name, _) => {
-                    changed.insert(name.to_string(), (from.file.clone(), offset));
-                }
-                Effect::Rows(_) | Effect::Created(_) => {}
+            let name = match effect {
+                Effect::Change(change) => change.table.name,
+                Effect::Dark(name, _)
+                | Effect::Dropped(name)
+                | Effect::Moved(name)
+                | Effect::Came(name, _) => name,
+                Effect::Rows(_) => continue,
+            };
+            if captured.table(&name.database, &name.table).is_some() {
+                changed.insert(name.to_string(), (from.file.clone(), offset));
             }
         }
     }

@@ -5,25 +5,28 @@ use mysql_common::binlog::{
     events::{QueryEvent, StatusVarVal},
 };
 
-use super::{Phase, Tail, event::LogEvent, is_ignored, xa};
+use super::{Phase, Tail, event::LogEvent, is_ignored, tables::Tables, xa};
 use crate::{
-    change::{ColumnStep, RowsAfter, SchemaChange, TailItem},
+    change::{RowsAfter, SchemaChange, TailItem},
     error::{Error, Meaning, Result},
     mysql::{
         connect::{Identity, shorten},
-        ddl::{self, Dialect, Effect, Place},
+        ddl::{self, Captured, Change, Dialect, Effect},
         gtid::GtidSet,
         options::MysqlOptions,
-        state::ByName,
-        table::{MysqlColumn, MysqlTable, same_name},
+        state::MysqlState,
+        table::MysqlTable,
     },
     position::{MysqlPosition, Position},
     schema::TableName,
 };
 
 /// Bits of `sql_mode` in the log. Source: `sql/system_variables.h`.
+const MODE_REAL_AS_FLOAT: u64 = 1;
 const MODE_ANSI_QUOTES: u64 = 1 << 2;
 const MODE_NO_BACKSLASH_ESCAPES: u64 = 1 << 20;
+const MODE_STRICT_TRANS_TABLES: u64 = 1 << 21;
+const MODE_STRICT_ALL_TABLES: u64 = 1 << 22;
 
 /// Longest part of a statement that a message shows.
 const SHOWN_CHARS: usize = 300;
@@ -117,64 +120,97 @@ impl Tail<'_> {
 
     /// What a statement does to captured tables.
     async fn apply(&mut self, text: &str, query: &QueryEvent<'_>) -> Result<()> {
-        let database = query.schema().into_owned();
-        let effects = self.effects(text, &database, query);
+        let database = query.schema();
+        let captured = Seen {
+            tables: &self.tables,
+            state: &self.state,
+        };
+        let effects = logged_effects(
+            text,
+            &database,
+            query,
+            &captured,
+            self.identity,
+            self.options,
+        );
         for effect in effects {
-            match effect {
-                Effect::Rows(verb) => return Err(logged_as_text(&verb)),
-                Effect::Created(name) => self.created(&name)?,
-                Effect::AddColumns(name, added) => {
-                    if !self.is_old(&name, text)? {
-                        self.add(&name, &added, text).await?;
-                    }
-                }
-                Effect::Refuse(name, reason) => {
-                    if !self.is_old(&name, text)? {
-                        return Err(self.refused(&name, &reason, text));
-                    }
-                    self.tables.forget_ids();
-                }
+            let name = match &effect {
+                Effect::Rows(verb) => return Err(logged_as_text(verb)),
+                Effect::Change(change) => &change.table.name,
+                Effect::Dark(name, _)
+                | Effect::Dropped(name)
+                | Effect::Moved(name)
+                | Effect::Came(name, _) => name,
+            };
+            match self.tables.find(name) {
+                Some(_) if self.is_old(name, text)? => self.tables.forget_ids(),
+                Some(index) => self.follow(index, effect, text).await?,
+                None => self.created(name)?,
             }
         }
         Ok(())
     }
 
+    /// Follows what a statement does to a captured table.
+    async fn follow(&mut self, index: usize, effect: Effect, text: &str) -> Result<()> {
+        let entry = self.tables.get(index)?;
+        let (is_dark, name) = (entry.dark, entry.table.name.clone());
+        match effect {
+            Effect::Change(change) if !is_dark => self.change(index, *change, text).await,
+            Effect::Change(_) => {
+                let reason = "changes a table whose schema is still to be read";
+                self.darken(index, reason.into(), text).await
+            }
+            Effect::Dark(_, reason) => self.darken(index, reason, text).await,
+            Effect::Dropped(_) => self.gone(index, "drops the table", text).await,
+            Effect::Moved(_) => self.gone(index, "renames the table", text).await,
+            // Of a table that is there, IF NOT EXISTS makes nothing.
+            Effect::Came(_, true) if !is_dark => Ok(()),
+            Effect::Came(..) => {
+                let is_made = text.to_ascii_uppercase().contains("CREATE");
+                let reason = match (is_made, self.is_gone(&name)) {
+                    (true, _) => "creates the table anew",
+                    (false, true) => "gives a table the name of the one that was captured",
+                    (false, false) => "gives the table's name to another table",
+                };
+                self.darken(index, reason.into(), text).await
+            }
+            Effect::Rows(verb) => Err(logged_as_text(&verb)),
+        }
+    }
+
     /// Says once that a table is not captured though the job file names it.
     fn created(&self, name: &TableName) -> Result<()> {
+        if !self.options.tables.matches(name) {
+            return Ok(());
+        }
         let is_old = is_before(
             self.mysql()?,
             &self.state.schemas_read_at,
             self.gtid.as_ref(),
         );
-        if !is_old && self.registry.is_first_sight(name) {
-            tracing::warn!(
+        if is_old || !self.registry.is_first_sight(name) {
+            return Ok(());
+        }
+        let is_shadow = ddl::shadow(&name.table).is_some_and(|shadow| {
+            let original = self.tables.named(&name.database, shadow.original);
+            shadow.is_sure || original.is_some()
+        });
+        if is_shadow {
+            tracing::info!(
                 table = %name,
                 position = %self.place(),
-                "a table was created that matches source.tables: it is not captured (adding \
-                 tables to a started job is not supported yet)"
+                "a table of a migration tool is left out"
             );
+            return Ok(());
         }
+        tracing::warn!(
+            table = %name,
+            position = %self.place(),
+            "a table was created that matches source.tables: it is not captured (adding \
+             tables to a started job is not supported yet)"
+        );
         Ok(())
-    }
-
-    fn effects(&self, text: &str, database: &str, query: &QueryEvent<'_>) -> Vec<Effect> {
-        let captured = ByName {
-            tables: self
-                .tables
-                .iter()
-                .map(|entry| entry.table.as_ref())
-                .collect(),
-            key_indexes: &self.state.key_indexes,
-            fold: self.state.fold_names,
-        };
-        logged_effects(
-            text,
-            database,
-            query,
-            &captured,
-            self.identity,
-            self.options,
-        )
     }
 
     /// Whether a change of a table stands before the job's start, where it is in the schemas and
@@ -196,18 +232,9 @@ impl Tail<'_> {
         Ok(false)
     }
 
-    fn refused(&self, name: &TableName, reason: &str, text: &str) -> Error {
-        Error::definite(format!("a statement {reason}: {}", shown(text)))
-            .table(name)
-            .advice(
-                "Nothing past this statement was committed. This change cannot be followed yet: \
-                 start the job anew into empty tables, or leave the table out (tables.exclude)",
-            )
-    }
-
     /// What names the statement under way and what it makes of a table, in this server's log and in those of
     /// its replicas where it has GTIDs.
-    fn statement_id(&self, after: &MysqlTable) -> Result<String> {
+    pub(super) fn statement_id(&self, table: &TableName, version: u32) -> Result<String> {
         let at = match &self.gtid {
             Some((uuid, tag, number)) => {
                 let mut one = GtidSet::default();
@@ -219,38 +246,81 @@ impl Tail<'_> {
                 format!("{}:{}:{}", at.server_uuid, at.file, at.offset)
             }
         };
-        Ok(format!("{at}/{}#{}", after.name, after.version))
+        Ok(format!("{at}/{table}#{version}"))
     }
 
-    async fn add(
-        &mut self,
-        name: &TableName,
-        added: &[(MysqlColumn, Place)],
-        text: &str,
-    ) -> Result<()> {
-        let Some(index) = self.tables.find(name) else {
-            return Ok(());
-        };
-        let before = self.tables.get(index)?.table.clone();
-        let after =
-            ddl::add_columns(&before, added).map_err(|reason| self.refused(name, &reason, text))?;
+    /// A change that is understood wholly.
+    async fn change(&mut self, index: usize, change: Change, text: &str) -> Result<()> {
+        let Change {
+            mut table,
+            steps,
+            rows,
+        } = change;
         let waiting = self.tables.take(index)?;
         self.send_rows(waiting).await?;
-        let change = SchemaChange {
-            table: std::sync::Arc::new(after.to_schema()),
-            steps: placed(&after, added),
-            rows: RowsAfter::Kept,
-            statement: shown(text),
-            id: self.statement_id(&after)?,
-            position: Position::Mysql(self.mysql()?.clone()),
-        };
-        if let Some(saved) = self.state.tables.get_mut(index) {
-            *saved = after.clone();
+        if steps.is_empty() && rows == RowsAfter::Kept {
+            // Of account to the decoders only.
+            table.version = self.tables.get(index)?.table.version;
+            return self.put(index, table);
         }
-        self.state_value = self.state.to_value()?;
-        self.registry.add([&after], &self.state.key_indexes);
-        self.tables.replace(index, after)?;
+        let change = SchemaChange {
+            steps,
+            rows,
+            statement: shown(text),
+            id: self.statement_id(&table.name, table.version)?,
+            position: self.position.clone(),
+            table: std::sync::Arc::new(table.to_schema()),
+        };
+        if let RowsAfter::Unknown(reason) = &change.rows {
+            tracing::info!(
+                table = %table.name,
+                statement = %change.statement,
+                position = %self.place(),
+                "a statement {reason}: the table's rows are read anew"
+            );
+        }
+        self.put(index, table)?;
         self.send(TailItem::Schema(change)).await
+    }
+}
+
+/// Captured tables, as of the statement.
+struct Seen<'a> {
+    tables: &'a Tables,
+    state: &'a MysqlState,
+}
+
+impl Captured for Seen<'_> {
+    fn table(&self, database: &str, table: &str) -> Option<&MysqlTable> {
+        Some(&self.tables.named(database, table)?.table)
+    }
+
+    fn in_database(&self, database: &str) -> Vec<&TableName> {
+        let fold = self.tables.folds();
+        let same =
+            |own: &str| own == database || fold && own.to_lowercase() == database.to_lowercase();
+        self.names().filter(|name| same(&name.database)).collect()
+    }
+
+    fn names(&self) -> Box<dyn Iterator<Item = &TableName> + '_> {
+        Box::new(self.tables.iter().map(|entry| &entry.table.name))
+    }
+
+    fn key_index(&self, table: &TableName) -> Option<&str> {
+        if self.state.key_indexes.is_empty() {
+            return None;
+        }
+        let index = self.state.key_indexes.get(&table.to_string());
+        index.map(String::as_str)
+    }
+
+    fn is_dark(&self, table: &TableName) -> bool {
+        let entry = self.tables.named(&table.database, &table.table);
+        entry.is_some_and(|entry| entry.dark)
+    }
+
+    fn folds(&self) -> bool {
+        self.tables.folds()
     }
 }
 
@@ -259,7 +329,7 @@ pub(super) fn logged_effects(
     text: &str,
     database: &str,
     query: &QueryEvent<'_>,
-    captured: &ByName<'_>,
+    captured: &dyn Captured,
     identity: &Identity,
     options: &MysqlOptions,
 ) -> Vec<Effect> {
@@ -267,35 +337,22 @@ pub(super) fn logged_effects(
     let (major, minor, patch) = identity.numbers;
     let context = ddl::Context {
         captured,
-        wanted: &options.tables,
         database,
         dialect: Dialect {
             ansi_quotes: mode & MODE_ANSI_QUOTES != 0,
             no_backslash_escapes: mode & MODE_NO_BACKSLASH_ESCAPES != 0,
             version: u32::from(major) * 10_000 + u32::from(minor) * 100 + u32::from(patch),
         },
+        mode: ddl::Mode {
+            strict: mode & (MODE_STRICT_TRANS_TABLES | MODE_STRICT_ALL_TABLES) != 0,
+            real_as_float: mode & MODE_REAL_AS_FLOAT != 0,
+        },
+        utf8mb4_collation: utf8mb4_collation(query, identity),
         types: &options.types,
         timestamps_nullable: timestamps_nullable(query),
         accept_cascades: options.accept_foreign_key_cascades,
     };
     ddl::effects(text, &context)
-}
-
-/// Added columns in the table's order, each with the column before it.
-fn placed(table: &MysqlTable, added: &[(MysqlColumn, Place)]) -> Vec<ColumnStep> {
-    let mut before: Option<&MysqlColumn> = None;
-    let mut placed = Vec::new();
-    for column in &table.columns {
-        if added
-            .iter()
-            .any(|(new, _)| same_name(&new.name, &column.name))
-        {
-            let after = before.map(|column| column.name.clone());
-            placed.push(ColumnStep::Add(column.to_column(), after));
-        }
-        before = Some(column);
-    }
-    placed
 }
 
 /// Whether the transaction at `at` stands at or before `end`, a former end of the log.
@@ -343,6 +400,19 @@ fn timestamps_nullable(query: &QueryEvent<'_>) -> bool {
         var.as_ref().map(|var| var.get_value()),
         Some(Ok(StatusVarVal::ExplicitDefaultsForTimestamp(false)))
     )
+}
+
+/// The collation of `utf8mb4` where none is named: `default_collation_for_utf8mb4` of the session.
+/// Its id in `information_schema.collations` is in the log from 8.0 on.
+fn utf8mb4_collation(query: &QueryEvent<'_>, identity: &Identity) -> &'static str {
+    let var = query
+        .status_vars()
+        .get_status_var(StatusVarKey::DefaultCollationForUtf8mb4);
+    match var.as_ref().map(|var| var.get_value()) {
+        Some(Ok(StatusVarVal::DefaultCollationForUtf8mb4(45))) => "utf8mb4_general_ci",
+        None if identity.numbers < (8, 0, 0) => "utf8mb4_general_ci",
+        _ => "utf8mb4_0900_ai_ci",
+    }
 }
 
 /// The statement's text. It is in the character set of the client that sent it.

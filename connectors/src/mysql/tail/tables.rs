@@ -33,6 +33,8 @@ pub(super) struct Entry {
     pub rows: u64,
     /// Changes up to here are not looked at.
     pub ignore_up_to: Option<(String, u64)>,
+    /// Its rows are left out for the time being.
+    pub dark: bool,
     decoder: Option<RowDecoder>,
     /// Bytes of the rows in it.
     bytes: usize,
@@ -60,6 +62,7 @@ impl Tables {
             .iter()
             .map(|table| Entry {
                 ignore_up_to: state.ignore_up_to.get(&table.name.to_string()).cloned(),
+                dark: state.dark.contains_key(&table.name.to_string()),
                 table: Arc::new(table.clone()),
                 rows: 0,
                 decoder: None,
@@ -233,10 +236,33 @@ impl Tables {
         let entry = self.get_mut(index)?;
         let table = Arc::new(table);
         entry.table = table.clone();
+        entry.dark = false;
         let had = entry.decoder.take().is_some();
         self.decoders -= usize::from(had);
         self.forget_ids();
         Ok(table)
+    }
+
+    /// Leaves a table's rows out from now on; gives its name.
+    pub fn darken(&mut self, index: usize) -> Result<TableName> {
+        let entry = self.get_mut(index)?;
+        entry.dark = true;
+        let had = entry.decoder.take().is_some();
+        let name = entry.table.name.clone();
+        self.decoders -= usize::from(had);
+        self.forget_ids();
+        Ok(name)
+    }
+
+    /// Whether names compare without case.
+    pub fn folds(&self) -> bool {
+        self.fold
+    }
+
+    /// A captured table by its parts of a name.
+    pub fn named(&self, database: &str, table: &str) -> Option<&Entry> {
+        let index = self.by_name.get(&folded(database, table, self.fold))?;
+        self.entries.get(*index)
     }
 
     /// Counts rows that were decoded elsewhere (XA).

@@ -23,9 +23,9 @@ impl Tail<'_> {
         }
         let map: TableMapEvent<'_> = event.parts()?;
         let at = self.mysql()?.clone();
-        let waiting = self
-            .tables
-            .announce(id, &map, shape, |entry| is_ignored(entry, &at))?;
+        let waiting = self.tables.announce(id, &map, shape, |entry| {
+            entry.dark || is_ignored(entry, &at)
+        })?;
         self.send_rows(waiting).await
     }
 
@@ -107,6 +107,10 @@ impl Tail<'_> {
         if commit {
             self.rows += prepared.rows;
             for (index, batch) in prepared.batches {
+                // The table is another one by now, or read anew.
+                if self.tables.get(index)?.dark {
+                    continue;
+                }
                 let waiting = self.tables.take(index)?;
                 self.send_rows(waiting).await?;
                 self.tables.count(index, batch.rows.num_rows() as u64)?;
