@@ -75,6 +75,7 @@ impl Scene {
         self.settles().await;
         let process = Headwater::run(&self.job, &self.lake);
         std::mem::replace(&mut self.process, process).kill9();
+        self.run("UPDATE t SET id = id + 100000").await;
         self.settles().await;
         self.process.stop().await;
         let table = format!("{}.t", self.database.name);
