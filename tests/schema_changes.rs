@@ -73,8 +73,8 @@ impl Scene {
     /// Settles, also after a kill and a start in between, and ends well.
     async fn ends_well(mut self) -> (Lake, Database) {
         self.settles().await;
-        let process = Headwater::run(&self.job, &self.lake);
-        std::mem::replace(&mut self.process, process).kill9();
+        self.process.kill9();
+        self.process = Headwater::run(&self.job, &self.lake);
         self.run("UPDATE t SET id = id + 100000").await;
         self.settles().await;
         self.process.stop().await;
