@@ -345,7 +345,12 @@ impl Planner<'_> {
             return Ok(());
         }
         if self.find(&column.name).is_some() {
-            // It was kept when the source dropped it, or someone added it.
+            // It was kept when the source dropped it, or someone added it: rows have values there that
+            // the source's have not.
+            self.plan.reread = Some(format!(
+                "adds column {}, which the sink table has already",
+                column.name
+            ));
             return self.widen(column);
         }
         let after = after.map(|name| match self.find(name) {
@@ -461,16 +466,20 @@ impl Planner<'_> {
             "column {} is {} at the source now ({wanted}), and {} in the lake",
             column.name, column.source_type, field.data_type
         );
-        let Some(becomes) = becomes else {
-            return Err(self.wrong(format!(
-                "{what}, which cannot become a type that holds both"
-            )));
-        };
         if self.is_key(&field.name) {
             return Err(self.wrong(format!(
                 "{what}; the lake cannot change the type of a key column"
             )));
         }
+        let Some(becomes) = becomes else {
+            if self.policy.behavior == SchemaBehavior::Lenient {
+                self.replace(field, column);
+                return Ok(());
+            }
+            return Err(self.wrong(format!(
+                "{what}, which cannot become a type that holds both"
+            )));
+        };
         for other in self
             .fields
             .iter_mut()
@@ -480,6 +489,27 @@ impl Planner<'_> {
         }
         self.plan.steps.push(Step::Type(field.name, becomes));
         Ok(())
+    }
+
+    /// Puts a new column in the place of one whose values no type holds together with the new ones.
+    fn replace(&mut self, field: DataField, column: &Column) {
+        let at = self
+            .fields
+            .iter()
+            .position(|other| other.name == field.name);
+        let before = at.and_then(|at| self.fields.get(at.checked_sub(1)?));
+        let after = before.map(|before| before.name.clone());
+        self.fields.retain(|other| other.name != field.name);
+        self.plan.steps.push(Step::Drop(field.name));
+        let added = DataField {
+            nullable: true,
+            ..lake_field(column)
+        };
+        self.push_field(added, after);
+        self.plan.reread = Some(format!(
+            "gives column {} another type, which no values so far have",
+            column.name
+        ));
     }
 
     fn move_to(&mut self, name: &str, after: Option<&str>) {
