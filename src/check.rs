@@ -191,7 +191,8 @@ async fn target(
             let differ = options.policy.may_differ();
             let misfits =
                 types::misfits(schema, existing.schema(), partition_keys, snapshot, differ);
-            if !misfits.is_empty() {
+            // Of a job that goes on the log tells what became of the source's table since.
+            if !misfits.is_empty() && !started {
                 return Err(JobError::Definite(format!(
                     "{shape}: exists and does not fit: {}",
                     misfits.join("; ")
