@@ -69,7 +69,7 @@ impl Tracked {
 
     /// Lets the tail come to the end of the log and compares every table that is there.
     async fn compare(&mut self) -> Vec<MysqlTable> {
-        let (state, items) = self.tail.barrier_items().await;
+        let (state, items) = self.tail.settled().await;
         for item in items {
             match item {
                 TailItem::Schema(change) => match change.rows {

@@ -169,7 +169,7 @@ async fn a_table_goes_and_comes_back() {
     let mut tail = Running::from(source, state);
     db.run("RENAME TABLE b TO a;\nINSERT INTO a VALUES (3, 3)")
         .await;
-    let (state, items) = tail.barrier_items().await;
+    let (state, items) = tail.settled().await;
     let unknown = items.iter().filter(|item| {
         matches!(item, TailItem::Schema(change) if matches!(change.rows, RowsAfter::Unknown(_)))
     });
