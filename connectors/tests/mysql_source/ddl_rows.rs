@@ -320,6 +320,19 @@ async fn statements_between_rows_are_followed() {
     assert_eq!(run.lake.dropped, ["t", "t"]);
 }
 
+/// A statement that the log does not have: the rows behind it do not fit, and the table is asked for.
+#[tokio::test]
+async fn statements_that_are_not_logged_are_noticed() {
+    let mut db = Db::new("ddl_silent").await;
+    db.run("CREATE TABLE t (id INT PRIMARY KEY, v INT)").await;
+    let mut run = Run::start(db, "t").await;
+    run.db.run("INSERT INTO t VALUES (1, 1);\nSET SESSION sql_log_bin = 0;\nALTER TABLE t ADD w INT DEFAULT 3;\nSET SESSION sql_log_bin = 1;\nINSERT INTO t VALUES (2, 2, 2)").await;
+    run.compare("t").await;
+    run.db.run("INSERT INTO t VALUES (3, 3, 3)").await;
+    run.compare("t").await;
+    assert_eq!(run.lake.changes.len(), 1, "{:?}", run.lake.changes);
+}
+
 #[tokio::test]
 async fn random_statements_between_random_rows_are_followed() {
     let seed = std::env::var("HEADWATER_DDL_SEED").ok();

@@ -271,6 +271,10 @@ fn what_leaves_rows_alone_is_followed() {
             "ALTER TABLE t RENAME COLUMN id TO uid, DROP PRIMARY KEY, ADD PRIMARY KEY (uid)",
             "id=uid",
         ),
+        (
+            "ALTER TABLE t ADD y INT AFTER v, MODIFY v INT AFTER w",
+            "+y int > id, ^v > w",
+        ),
         ("ALTER TABLE t NOWAIT ADD a INT", "+a int > w"),
         (
             "ALTER TABLE t DROP v, DROP w, ADD a INT FIRST",

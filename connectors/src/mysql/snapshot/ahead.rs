@@ -126,10 +126,16 @@ pub(super) async fn check_hidden(
         let now = found
             .iter()
             .find(|(name, ..)| same_name(name, &column.name));
+        // The information schema shows characters of more than three UTF-8 bytes as `?`.
+        let own: String = column
+            .column_type
+            .chars()
+            .map(|char| if char > '\u{FFFF}' { '?' } else { char })
+            .collect();
         let same = now.is_some_and(|(_, kind, charset)| {
-            kind == &column.column_type && *charset == column.charset
-                || Physical::parse(kind, charset.as_deref()).ok() == column.physical().ok()
-                    && modern(charset.as_deref()) == modern(column.charset.as_deref())
+            let (kind_now, kind_own) = (Physical::parse(kind, None), Physical::parse(&own, None));
+            (*kind == own || kind_now == kind_own)
+                && modern(charset.as_deref()) == modern(column.charset.as_deref())
         });
         if !same {
             return Err(changed(table, &format!("column {}", column.name)));
