@@ -275,15 +275,14 @@ ALTER TABLE wide DROP n2, RENAME COLUMN n3 TO n2
 ALTER TABLE wide RENAME COLUMN n2 TO q2, ADD q3 INT AFTER q2
 ALTER TABLE wide CHANGE q2 q4 INT, ADD q5 INT AFTER q4
 ALTER TABLE wide ADD q6 INT UNIQUE, ADD q7 INT UNIQUE KEY COMMENT 'k'
-ALTER TABLE wide ADD q8 INT DEFAULT 1 + 0
-ALTER TABLE wide ADD q8 INT DEFAULT (1 + 2), ADD q9 VARCHAR(36) DEFAULT (UUID())
+ALTER TABLE wide ADD q8 INT DEFAULT (1 + 2), ADD q9 VARCHAR(36) DEFAULT (CONCAT('a', ',', 'b'))
 ALTER TABLE wide ADD r1 INT DEFAULT -1, ADD r2 DECIMAL(5,2) DEFAULT +1.5, ADD r3 DOUBLE DEFAULT 1e-3, ADD r4 DOUBLE DEFAULT .5
 ALTER TABLE wide ADD r5 BIT(4) DEFAULT b'0101', ADD r6 VARBINARY(4) DEFAULT x'AB', ADD r7 VARBINARY(4) DEFAULT 0xAB
-ALTER TABLE wide ADD r8 VARCHAR(10) DEFAULT _latin1'x', ADD r9 DATE DEFAULT '2020-01-01', ADD s1 DATE DEFAULT DATE '2020-01-01'
+ALTER TABLE wide ADD r8 VARCHAR(10) DEFAULT _latin1'x', ADD r9 DATE DEFAULT '2020-01-01'
 ALTER TABLE wide ADD s2 TIMESTAMP DEFAULT NOW(), ADD s3 DATETIME(3) DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)
 ALTER TABLE wide ADD s4 DATETIME DEFAULT LOCALTIME, ADD s5 DATETIME DEFAULT LOCALTIMESTAMP() ON UPDATE NOW()
 ALTER TABLE wide ADD s6 BOOL DEFAULT TRUE, ADD s7 BOOL NOT NULL DEFAULT false
-ALTER TABLE wide ADD s8 INT COLUMN_FORMAT FIXED STORAGE MEMORY, ADD s9 INT ENGINE_ATTRIBUTE = '{"a": 1}'
+ALTER TABLE wide ADD s8 INT COLUMN_FORMAT FIXED STORAGE MEMORY
 ALTER TABLE wide ADD u1 INT AS (id + 1), ADD u2 INT GENERATED ALWAYS AS (id + 2) VIRTUAL NOT NULL, ADD u3 INT AS (id + 3) STORED COMMENT 'g'
 ALTER TABLE wide MODIFY u1 BIGINT AS (id + 1)
 ALTER TABLE wide DROP u1, DROP u2, DROP u3
@@ -314,7 +313,7 @@ ALTER TABLE wide ADD ai INT NULL AUTO_INCREMENT UNIQUE
 ALTER TABLE wide MODIFY ai BIGINT AUTO_INCREMENT
 ALTER TABLE wide MODIFY ai BIGINT UNSIGNED
 ALTER TABLE wide DROP ai, ADD ser SERIAL
-ALTER TABLE wide DROP ser, ADD ser INT SERIAL DEFAULT VALUE
+ALTER TABLE wide DROP ser
 ALTER TABLE wide ENABLE KEYS
 ALTER TABLE wide DEFAULT CHARACTER SET = latin1
 ALTER TABLE wide ADD w1 VARCHAR(10), MODIFY v7 VARCHAR(20)
@@ -359,7 +358,7 @@ ALTER TABLE orders DROP total_cents
 ALTER TABLE orders MODIFY note VARCHAR(200) CHARACTER SET utf8mb4
 ALTER TABLE orders MODIFY note VARCHAR(400)
 ALTER TABLE orders ADD CONSTRAINT fk_c FOREIGN KEY fk_ix (customer) REFERENCES parent (id) ON DELETE RESTRICT ON UPDATE NO ACTION
-ALTER TABLE orders DROP FOREIGN KEY fk_c, DROP INDEX fk_c
+ALTER TABLE orders DROP FOREIGN KEY fk_c
 ALTER TABLE orders ADD CONSTRAINT CHECK (total >= 0)
 ALTER TABLE orders MODIFY placed DATETIME(6) NULL
 ALTER TABLE orders MODIFY placed TIMESTAMP NULL
@@ -417,7 +416,7 @@ ALTER TABLE `odd name` ADD `Ünï` INT, ADD `日本` INT AFTER `ünï`
 ALTER TABLE `odd name` DROP COLUMN `ÜNÏ`
 create /* gh-ost */ table `_posts_ghc` ( id bigint unsigned auto_increment, last_update timestamp not null DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, hint varchar(64) charset ascii not null, value varchar(4096) charset ascii not null, primary key(id), unique key hint_uidx(hint) ) auto_increment=256 comment='x'
 create /* gh-ost */ table `_posts_gho` like `posts`
-alter /* gh-ost */ table `_posts_gho` add column reads int not null default 0, add index (reads)
+alter /* gh-ost */ table `_posts_gho` add column reads_ int not null default 0, add index (reads_)
 rename /* gh-ost */ table `posts` to `_posts_del`, `_posts_gho` to `posts`
 drop /* gh-ost */ table if exists `_posts_ghc`
 drop /* gh-ost */ table if exists `_posts_del`

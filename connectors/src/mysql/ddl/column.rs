@@ -79,7 +79,10 @@ impl Definition {
                 return Err(unknown(&self.name, "a sign"));
             };
             // The table is partitioned anew behind its last clause; every row stays.
-            if word.eq_ignore_ascii_case("PARTITION") && cursor.then("BY") {
+            let word_is = |own: &str| word.eq_ignore_ascii_case(own);
+            if word_is("PARTITION") && cursor.then("BY")
+                || word_is("REMOVE") && cursor.then("PARTITIONING")
+            {
                 break;
             }
             cursor.next();
@@ -177,7 +180,8 @@ impl Definition {
     pub fn nullable(&self, context: &Context<'_>) -> bool {
         let upper = self.type_text.to_ascii_uppercase();
         match self.null {
-            Some(null) => null && !self.primary,
+            // A column that numbers rows is never NULL, whatever it says.
+            Some(null) => null && !self.primary && !self.auto_increment,
             None => {
                 let is_instant = upper.starts_with("TIMESTAMP") && !context.timestamps_nullable;
                 !(self.auto_increment || self.primary || is_instant && self.generated.is_none())
