@@ -13,7 +13,10 @@ use headwater_connectors::{
 use mysql_async::{Row, prelude::Queryable};
 use tokio::sync::mpsc;
 
-use crate::{fold::Running, server::Db};
+use crate::{
+    fold::Running,
+    server::{Db, LOG},
+};
 
 type Values = BTreeMap<String, Option<String>>;
 
@@ -244,6 +247,7 @@ impl Run {
 /// The statements of `mysql.md`'s D1 to D9, each between rows, and all in one stretch of log.
 #[tokio::test]
 async fn statements_between_rows_are_followed() {
+    let _log = LOG.read().await;
     let mut db = Db::new("ddl_rows").await;
     db.run("CREATE TABLE t (id INT PRIMARY KEY, v INT, w VARCHAR(20));\nINSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b')").await;
     let mut run = Run::start(db, "t").await;
@@ -323,6 +327,7 @@ async fn statements_between_rows_are_followed() {
 /// A statement that the log does not have: the rows behind it do not fit, and the table is asked for.
 #[tokio::test]
 async fn statements_that_are_not_logged_are_noticed() {
+    let _log = LOG.read().await;
     let mut db = Db::new("ddl_silent").await;
     db.run("CREATE TABLE t (id INT PRIMARY KEY, v INT)").await;
     let mut run = Run::start(db, "t").await;
@@ -335,6 +340,7 @@ async fn statements_that_are_not_logged_are_noticed() {
 
 #[tokio::test]
 async fn random_statements_between_random_rows_are_followed() {
+    let _log = LOG.read().await;
     let seed = std::env::var("HEADWATER_DDL_SEED").ok();
     let seed: u64 = seed.map_or_else(rand::random, |seed| seed.parse().unwrap());
     println!("HEADWATER_DDL_SEED={seed}");

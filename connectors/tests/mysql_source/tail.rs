@@ -3,7 +3,10 @@ use std::sync::Arc;
 use headwater_connectors::{Source, TailItem, change::RowsAfter, mysql::MysqlSource};
 use mysql_async::prelude::Queryable;
 
-use crate::{fold::Running, server::Db};
+use crate::{
+    fold::Running,
+    server::{Db, LOG},
+};
 
 /// What the server has, as the folded tail would have it.
 async fn server_rows(db: &mut Db, table: &str) -> Vec<((String, i32), Option<i32>)> {
@@ -214,6 +217,7 @@ async fn rows_and_images_that_are_not_whole_are_refused() {
         "{error}"
     );
 
+    let _alone = LOG.write().await;
     let mut db = Db::new("statements").await;
     db.run("CREATE TABLE a (id INT PRIMARY KEY, v INT)").await;
     let tail = Running::start(db.source()).await;

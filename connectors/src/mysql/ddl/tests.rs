@@ -273,7 +273,7 @@ fn what_leaves_rows_alone_is_followed() {
         ),
         (
             "ALTER TABLE t ADD y INT AFTER v, MODIFY v INT AFTER w",
-            "+y int > id, ^v > w",
+            "+y int > id, ^w > y",
         ),
         ("ALTER TABLE t NOWAIT ADD a INT", "+a int > w"),
         (
