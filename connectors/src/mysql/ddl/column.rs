@@ -215,6 +215,13 @@ impl Definition {
             context.types,
         )
         .map_err(|e| format!("has a column that cannot be read: {e}"))?;
+        let is_list = matches!(column.data_type.as_str(), "enum" | "set");
+        if is_list && !holds(&charset, &column.column_type) {
+            return Err(format!(
+                "has labels for column {} that its character set may not hold",
+                self.name
+            ));
+        }
         column.invisible = self.invisible;
         column.generated = self.generated;
         column.auto_increment = self.auto_increment;
@@ -248,6 +255,15 @@ impl Definition {
             None if self.by_code => of_set(table.charset),
             None => (table.charset.to_owned(), table.collation.to_owned()),
         }
+    }
+}
+
+/// Whether every character of a text surely is in a character set: others become `?`.
+fn holds(charset: &str, text: &str) -> bool {
+    match charset {
+        "utf8mb4" | "utf16" | "utf16le" | "utf32" | "gb18030" => true,
+        "utf8mb3" | "ucs2" => text.chars().all(|char| char <= '\u{FFFF}'),
+        _ => text.is_ascii(),
     }
 }
 
