@@ -22,7 +22,8 @@ pub enum Meaning {
     /// Going on from the saved state cannot help: a job that has committed nothing yet starts from
     /// the beginning.
     StartOver,
-    /// The table no longer is what it was: only the log tells how it changed.
+    /// The table no longer is what the job takes it for, or is not there: only the log tells how it
+    /// changed. Nothing that was read counts; try again when the tail has brought the change.
     SchemaChanged,
     /// Another instance of the job reads the source now.
     AnotherInstance,

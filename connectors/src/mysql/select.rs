@@ -16,7 +16,7 @@ use super::{
     buffer::{ColumnBuffer, Fault, Handled, fault},
     charset::Charset,
     codec::{self, Codec},
-    table::MysqlTable,
+    table::{MysqlColumn, MysqlTable},
     temporal::{Moment, Span},
     wire::Cell,
     zero_dates::ZeroDates,
@@ -107,6 +107,21 @@ impl SelectPlan {
             })
             .collect();
         expressions.join(", ")
+    }
+
+    /// Whether a column is selected as something else than it is: then the result does not show what
+    /// the server has.
+    pub(in crate::mysql) fn is_cast(&self, column: &MysqlColumn) -> bool {
+        let columns = self.inner.table.columns.iter();
+        let mut pairs = columns.zip(&self.inner.codecs);
+        pairs.any(|(own, codec)| {
+            own.name == column.name
+                && match codec {
+                    Codec::Text(charset) => !charset.is_utf8(),
+                    Codec::Enum(_) | Codec::Set(_) => true,
+                    _ => false,
+                }
+        })
     }
 
     /// A builder for batches of this table.

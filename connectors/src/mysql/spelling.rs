@@ -63,6 +63,24 @@ impl Spelling {
         })
     }
 
+    /// `TEXT(n)` and `BLOB(n)` are the smallest type that has room for so many characters, each of
+    /// at most so many bytes. Source: MySQL manual, "The BLOB and TEXT Types".
+    pub(super) fn with_room(mut self, bytes_each: u32) -> Result<Self, String> {
+        if !matches!(self.name.as_str(), "text" | "blob") || self.arguments.is_empty() {
+            return Ok(self);
+        }
+        let bytes = u64::from(self.number(0, 0)?) * u64::from(bytes_each);
+        let size = match bytes {
+            0 => "",
+            1..=0xff => "tiny",
+            0x100..=0xffff => "",
+            0x1_0000..=0xff_ffff => "medium",
+            _ => "long",
+        };
+        self.name = format!("{size}{}", self.name);
+        Ok(self)
+    }
+
     /// An argument as a number, or the default where there is none.
     pub(super) fn number(&self, index: usize, default: u32) -> Result<u32, String> {
         match self.arguments.get(index) {

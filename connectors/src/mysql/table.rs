@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
+    collations::bytes_max,
     spelling::Spelling,
     types::{Physical, TypeOptions},
 };
@@ -138,7 +139,11 @@ impl MysqlColumn {
         };
         let spelling = Spelling::read(column_type_text).map_err(wrong)?;
         let physical = Physical::parse(column_type_text, charset).map_err(wrong)?;
-        let text = physical.is_text();
+        // Labels of an ENUM or SET may be bytes; then the information schema names no set.
+        let text = physical.is_text()
+            && !charset.is_some_and(|charset| charset.eq_ignore_ascii_case("binary"));
+        let each = charset.filter(|_| text).map_or(1, bytes_max);
+        let spelling = spelling.with_room(each).map_err(wrong)?;
         Ok(Self {
             name: name.to_owned(),
             data_type: physical.data_type(&spelling),

@@ -146,6 +146,23 @@ impl Running {
         self.barrier_items().await.0
     }
 
+    /// The same, when every table is known again; with what came before it.
+    pub async fn settled(&mut self) -> (SourceState, Vec<TailItem>) {
+        let mut all = Vec::new();
+        loop {
+            let (state, items) = self.barrier_items().await;
+            all.extend(items);
+            let dark = state
+                .connector
+                .get("dark")
+                .and_then(|dark| dark.as_object());
+            let is_waiting = |dark: &serde_json::Value| dark["gone"] == false;
+            if !dark.is_some_and(|dark| dark.values().any(is_waiting)) {
+                return (state, all);
+            }
+        }
+    }
+
     /// The same, and what came before it.
     pub async fn barrier_items(&mut self) -> (SourceState, Vec<TailItem>) {
         let mut items = Vec::new();

@@ -11,6 +11,10 @@ fn opts(variable: &str) -> Opts {
     Opts::from_url(&url).unwrap()
 }
 
+/// A statement that is logged as text stops every tail on the server: the test of that holds this
+/// for writing, tests that run for long for reading.
+pub static LOG: tokio::sync::RwLock<()> = tokio::sync::RwLock::const_new(());
+
 /// A database that is empty at first.
 pub struct Db {
     pub name: String,

@@ -3,7 +3,10 @@ use std::sync::Arc;
 use headwater_connectors::{Source, TailItem, change::RowsAfter, mysql::MysqlSource};
 use mysql_async::prelude::Queryable;
 
-use crate::{fold::Running, server::Db};
+use crate::{
+    fold::Running,
+    server::{Db, LOG},
+};
 
 /// What the server has, as the folded tail would have it.
 async fn server_rows(db: &mut Db, table: &str) -> Vec<((String, i32), Option<i32>)> {
@@ -169,7 +172,7 @@ async fn a_table_goes_and_comes_back() {
     let mut tail = Running::from(source, state);
     db.run("RENAME TABLE b TO a;\nINSERT INTO a VALUES (3, 3)")
         .await;
-    let (state, items) = tail.barrier_items().await;
+    let (state, items) = tail.settled().await;
     let unknown = items.iter().filter(|item| {
         matches!(item, TailItem::Schema(change) if matches!(change.rows, RowsAfter::Unknown(_)))
     });
@@ -214,6 +217,7 @@ async fn rows_and_images_that_are_not_whole_are_refused() {
         "{error}"
     );
 
+    let _alone = LOG.write().await;
     let mut db = Db::new("statements").await;
     db.run("CREATE TABLE a (id INT PRIMARY KEY, v INT)").await;
     let tail = Running::start(db.source()).await;

@@ -204,7 +204,7 @@ fn apply(
 }
 
 impl Plan<'_> {
-    /// The columns that stay where they are.
+    /// The columns that were there, where they were.
     fn kept(
         &mut self,
         clauses: &[Clause],
@@ -231,12 +231,9 @@ impl Plan<'_> {
                 let is_own = |name: &str| own.is_some_and(|own| same_name(&own.name, name));
                 match clause {
                     Clause::Drop(name, _) if is_own(name) => stays = false,
+                    // One that gets another place stands here until its turn comes.
                     Clause::Change(name, definition, _) if is_own(name) => {
-                        if definition.place.is_some() {
-                            stays = false;
-                        } else {
-                            column = self.changed(at, definition, text, context)?;
-                        }
+                        column = self.changed(at, definition, text, context)?;
                     }
                     Clause::RenameColumn(name, to, _) if is_own(name) => {
                         column.name.clone_from(to);
@@ -279,12 +276,13 @@ impl Plan<'_> {
                     let Some(place) = &definition.place else {
                         continue;
                     };
-                    let columns = self.before.columns.iter();
-                    let at = columns.clone().position(|own| same_name(&own.name, name));
-                    let Some(at) = at else { continue };
-                    let column = self.changed(at, definition, text, context)?;
-                    let origin = Some(at);
-                    self.put(Slot { column, origin }, Some(place))?;
+                    let mut columns = self.before.columns.iter();
+                    let at = columns.position(|own| same_name(&own.name, name));
+                    let mut slots = self.slots.iter();
+                    let now = slots.position(|slot| at.is_some() && slot.origin == at);
+                    let Some(now) = now else { continue };
+                    let slot = self.slots.remove(now);
+                    self.put(slot, Some(place))?;
                 }
                 _ => {}
             }

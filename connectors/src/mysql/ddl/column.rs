@@ -79,7 +79,10 @@ impl Definition {
                 return Err(unknown(&self.name, "a sign"));
             };
             // The table is partitioned anew behind its last clause; every row stays.
-            if word.eq_ignore_ascii_case("PARTITION") && cursor.then("BY") {
+            let word_is = |own: &str| word.eq_ignore_ascii_case(own);
+            if word_is("PARTITION") && cursor.then("BY")
+                || word_is("REMOVE") && cursor.then("PARTITIONING")
+            {
                 break;
             }
             cursor.next();
@@ -177,7 +180,8 @@ impl Definition {
     pub fn nullable(&self, context: &Context<'_>) -> bool {
         let upper = self.type_text.to_ascii_uppercase();
         match self.null {
-            Some(null) => null && !self.primary,
+            // A column that numbers rows is never NULL, whatever it says.
+            Some(null) => null && !self.primary && !self.auto_increment,
             None => {
                 let is_instant = upper.starts_with("TIMESTAMP") && !context.timestamps_nullable;
                 !(self.auto_increment || self.primary || is_instant && self.generated.is_none())
@@ -211,6 +215,13 @@ impl Definition {
             context.types,
         )
         .map_err(|e| format!("has a column that cannot be read: {e}"))?;
+        let is_list = matches!(column.data_type.as_str(), "enum" | "set");
+        if is_list && !holds(&charset, &column.column_type) {
+            return Err(format!(
+                "has labels for column {} that its character set may not hold",
+                self.name
+            ));
+        }
         column.invisible = self.invisible;
         column.generated = self.generated;
         column.auto_increment = self.auto_increment;
@@ -244,6 +255,15 @@ impl Definition {
             None if self.by_code => of_set(table.charset),
             None => (table.charset.to_owned(), table.collation.to_owned()),
         }
+    }
+}
+
+/// Whether every character of a text surely is in a character set: others become `?`.
+fn holds(charset: &str, text: &str) -> bool {
+    match charset {
+        "utf8mb4" | "utf16" | "utf16le" | "utf32" | "gb18030" => true,
+        "utf8mb3" | "ucs2" => text.chars().all(|char| char <= '\u{FFFF}'),
+        _ => text.is_ascii(),
     }
 }
 

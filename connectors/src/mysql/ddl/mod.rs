@@ -94,6 +94,7 @@ pub(crate) struct Mode {
 }
 
 /// What the statement's meaning depends on.
+#[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     /// Captured tables.
     pub captured: &'a dyn Captured,
@@ -244,7 +245,13 @@ fn only_system(tokens: &[Token]) -> bool {
 }
 
 fn alter_statement(cursor: &mut Cursor<'_>, context: &Context<'_>, effects: &mut Vec<Effect>) {
-    while cursor.eat("ONLINE") || cursor.eat("OFFLINE") || cursor.eat("IGNORE") {}
+    let mut context = *context;
+    while cursor.at("ONLINE") || cursor.at("OFFLINE") || cursor.at("IGNORE") {
+        // IGNORE makes values fit.
+        context.mode.strict &= !cursor.at("IGNORE");
+        cursor.next();
+    }
+    let context = &context;
     let before = cursor.rest();
     if !cursor.eat("TABLE") {
         let known = [

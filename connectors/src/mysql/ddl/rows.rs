@@ -31,7 +31,7 @@ pub(super) fn altered(before: &MysqlColumn, after: &MysqlColumn, strict: bool) -
             return Altered::Rows("changes the nullability");
         }
         if before.nullable && !strict {
-            return Altered::Rows("makes a value of each NULL");
+            return Altered::Rows("makes values of the NULLs");
         }
     }
     let same_text = before.charset == after.charset;

@@ -1,5 +1,6 @@
 //! The snapshot: cutting tables into splits, walking them in chunks, and looking up rows by key.
 
+mod ahead;
 pub(super) mod key;
 pub(super) mod lake_key;
 pub(super) mod reader;

@@ -10,14 +10,19 @@ use async_trait::async_trait;
 use mysql_async::{Conn, Row, prelude::Queryable};
 use tokio::sync::mpsc;
 
-use super::{key::Key, qualified};
+use super::{
+    ahead::{changed, check_columns, check_hidden},
+    key::Key,
+    qualified,
+};
 use crate::{
     change::wait_for_room,
-    error::{Error, Meaning, Result},
+    error::{Error, Result},
     mysql::{
         connect::{failed, shorten},
         registry::{Known, Registry},
         select::{SelectPlan, packet::PacketPlan},
+        table::MysqlTable,
         wire::{Cell, Found, WireConn},
     },
     schema::TableSchema,
@@ -140,8 +145,9 @@ impl ChunkReader for MysqlChunkReader {
             } else {
                 e.table(&schema.name)
             };
-            missing_table(e, schema)
+            missing_table(e, &known.table)
         })?;
+        check_hidden(&mut self.conn, &walk.plan, &known.table).await?;
         let seconds = started.elapsed().as_secs_f64().max(0.000_1);
         self.pace = Some((known.clone(), read.rows as f64 / seconds));
         if !read.stopped && read.rows < limit {
@@ -181,6 +187,7 @@ async fn read_chunk(
     let lost = |e| failed(&what(), e);
     let started = Instant::now();
     let statement = conn.execute(sql).await.map_err(lost)?;
+    check_columns(&walk.plan, &walk.known.table, &statement.columns)?;
     let plan = walk.plan.for_packets(&statement.columns)?;
     let mut builder = walk.plan.builder().telling(registry.zero_dates.clone());
     let mut read = Read {
@@ -270,18 +277,15 @@ impl MysqlChunkReader {
     }
 }
 
-/// A column or table that is gone was changed by a DDL that the tail has yet to meet.
-fn missing_table(error: Error, schema: &TableSchema) -> Error {
+/// A column, a table or its index that is gone was changed by a statement that the tail has yet to
+/// meet.
+fn missing_table(error: Error, table: &MysqlTable) -> Error {
     let text = error.to_string();
-    if text.contains("ERROR 1146 ") || text.contains("ERROR 1054 ") || text.contains("42S02") {
-        return Error::transient(format!(
-            "{} has changed while it was read; the log says how",
-            schema.name
-        ))
-        .cause(error)
-        .meaning(Meaning::SchemaChanged);
+    let gone = ["ERROR 1146 ", "ERROR 1054 ", "ERROR 1176 ", "42S02"];
+    match gone.iter().find(|code| text.contains(**code)) {
+        Some(_) => changed(table, "it has other columns or another name").cause(error),
+        None => error,
     }
-    error
 }
 
 /// Reads rows by key.

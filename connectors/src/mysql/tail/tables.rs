@@ -35,6 +35,8 @@ pub(super) struct Entry {
     pub ignore_up_to: Option<(String, u64)>,
     /// Its rows are left out for the time being.
     pub dark: bool,
+    /// Its schema was asked for since its rows did not fit, and none has fitted since.
+    doubted: bool,
     decoder: Option<RowDecoder>,
     /// Bytes of the rows in it.
     bytes: usize,
@@ -64,6 +66,7 @@ impl Tables {
                 ignore_up_to: state.ignore_up_to.get(&table.name.to_string()).cloned(),
                 dark: state.dark.contains_key(&table.name.to_string()),
                 table: Arc::new(table.clone()),
+                doubted: false,
                 rows: 0,
                 decoder: None,
                 bytes: 0,
@@ -157,6 +160,7 @@ impl Tables {
         let is_new = entry.decoder.is_none();
         entry.decoder = Some(decoder);
         entry.shape = shape.to_vec();
+        entry.doubted = false;
         self.decoders += usize::from(is_new);
         Ok(waiting)
     }
@@ -252,6 +256,18 @@ impl Tables {
         self.decoders -= usize::from(had);
         self.forget_ids();
         Ok(name)
+    }
+
+    /// The table whose rows do not fit; `None` where they have not fitted what the server said last
+    /// either.
+    pub fn doubt(&mut self, map: &TableMapEvent<'_>) -> Result<Option<usize>> {
+        let key = folded(&map.database_name(), &map.table_name(), self.fold);
+        let Some(index) = self.by_name.get(&key).copied() else {
+            return Ok(None);
+        };
+        let entry = self.get_mut(index)?;
+        let is_first = !std::mem::replace(&mut entry.doubted, true);
+        Ok(is_first.then_some(index))
     }
 
     /// Whether names compare without case.

@@ -5,7 +5,7 @@ use mysql_common::binlog::{
     events::{RowsEventData, TableMapEvent},
 };
 
-use super::{DUMMY_TABLE_ID, Phase, Tail, event::LogEvent, is_ignored, table_id};
+use super::{DUMMY_TABLE_ID, Phase, Tail, event::LogEvent, is_ignored, table_id, tables::Entry};
 use crate::{
     change::{TailItem, wait_for_room},
     error::{Error, Result},
@@ -23,10 +23,27 @@ impl Tail<'_> {
         }
         let map: TableMapEvent<'_> = event.parts()?;
         let at = self.mysql()?.clone();
-        let waiting = self.tables.announce(id, &map, shape, |entry| {
-            entry.dark || is_ignored(entry, &at)
-        })?;
+        let ignored = |entry: &Entry| entry.dark || is_ignored(entry, &at);
+        let waiting = match self.tables.announce(id, &map, shape, ignored) {
+            Err(error) if !error.is_transient() => {
+                self.doubt(&map, error).await?;
+                // Its rows are left out now.
+                self.tables.announce(id, &map, shape, ignored)?
+            }
+            result => result?,
+        };
         self.send_rows(waiting).await
+    }
+
+    /// The log's rows are not those of the table as it is known: it was changed without a trace in
+    /// the log (`sql_log_bin=0`). Once; rows that do not fit what the server says are an error.
+    async fn doubt(&mut self, map: &TableMapEvent<'_>, error: Error) -> Result<()> {
+        let Some(index) = self.tables.doubt(map)? else {
+            return Err(error);
+        };
+        let reason = "left no trace in the log, but changed the table".into();
+        let text = format!("(not in the log: {})", error.without_advice());
+        self.darken(index, reason, &text).await
     }
 
     pub(super) async fn rows(&mut self, event: &LogEvent<'_>, kind: EventType) -> Result<()> {
