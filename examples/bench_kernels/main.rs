@@ -10,7 +10,7 @@
 //! bench_kernels compact ROUNDS ROWS          five sorted runs, fully
 //! bench_kernels commit  ROUNDS COMMITS       of forty rows each
 //! bench_kernels history WAREHOUSE|memory SNAPSHOTS
-//! bench_kernels hour    WAREHOUSE ROWS COMMITS UPDATES
+//! bench_kernels hour    WAREHOUSE ROWS COMMITS UPDATES [OPTION=VALUE…]
 //! bench_kernels settle  WAREHOUSE            the table of `hour`, compacted fully
 //! bench_kernels read    ROUNDS WAREHOUSE     the table of `hour`, merged on read
 //! ```
@@ -74,9 +74,9 @@ async fn main() -> Result<()> {
         ("compact", [rounds, count]) => kernels::compact(rounds.parse()?, count.parse()?).await?,
         ("commit", [rounds, count]) => kernels::commit(rounds.parse()?, count.parse()?).await?,
         ("history", [warehouse, count]) => history::history(warehouse, count.parse()?).await?,
-        ("hour", [warehouse, count, commits, updates]) => {
+        ("hour", [warehouse, count, commits, updates, options @ ..]) => {
             let counts = (count.parse()?, commits.parse()?, updates.parse()?);
-            history::hour(warehouse, counts).await?
+            history::hour(warehouse, counts, options).await?
         }
         ("settle", [warehouse]) => history::settle(warehouse).await?,
         ("read", [rounds, warehouse]) => history::read(rounds.parse()?, warehouse).await?,

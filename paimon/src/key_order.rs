@@ -75,6 +75,11 @@ impl KeyOrder {
         })
     }
 
+    /// Whether keys are bytes.
+    pub(crate) fn is_bytes(&self) -> bool {
+        matches!(self, Self::Bytes(_))
+    }
+
     /// No keys yet.
     pub(crate) fn none(&self) -> Keys {
         match self {

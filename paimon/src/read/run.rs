@@ -1,6 +1,6 @@
 //! A sorted run of a section, read batch by batch, and what the heap compares of its rows.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::{cmp::Ordering, ops::Range, sync::Arc};
 
 use arrow_array::{
     ArrayRef, Int8Array, Int64Array, RecordBatch,
@@ -14,10 +14,12 @@ use futures::TryStreamExt;
 use crate::{
     data_type::DataField,
     error::{Error, Result},
+    key_order::{KeyOrder, Keys},
     schema::Schema,
 };
 
 use super::{
+    bucket::leaves_row,
     file::{FileOpener, FileStream, KIND, POSITION, SEQUENCE, Wanted},
     section::{OrderedFile, SortedRun},
 };
@@ -39,7 +41,7 @@ pub(super) struct Layout {
     /// Columns that are handed on; behind them those of the key, then those of `sequence.field`.
     values: usize,
     keys: usize,
-    key_converter: RowConverter,
+    key_order: KeyOrder,
     /// For tables with `sequence.field`.
     sequence_converter: Option<RowConverter>,
     batch_rows: usize,
@@ -57,16 +59,14 @@ impl Layout {
         let sequence = sequence_fields(schema)?;
         // Key columns once more: they may not be among those handed on.
         let all = columns.iter().chain(keys).chain(&sequence.fields);
-        let converter = |fields: &[DataField], options: SortOptions| {
-            let fields = fields
-                .iter()
-                .map(|field| SortField::new_with_options(field.data_type.arrow(), options))
-                .collect();
-            RowConverter::new(fields)
-        };
         let sequence_converter = match sequence.fields.as_slice() {
             [] => None,
-            fields => Some(converter(fields, sequence.options)?),
+            fields => {
+                let fields = fields.iter().map(|field| {
+                    SortField::new_with_options(field.data_type.arrow(), sequence.options)
+                });
+                Some(RowConverter::new(fields.collect())?)
+            }
         };
         let system: &'static [&'static str] = match with_positions {
             true => &[SEQUENCE, KIND, POSITION],
@@ -77,7 +77,7 @@ impl Layout {
             with_positions,
             values: columns.len(),
             keys: keys.len(),
-            key_converter: converter(keys, SortOptions::default())?,
+            key_order: KeyOrder::new(keys)?,
             sequence_converter,
             batch_rows,
         })
@@ -154,14 +154,17 @@ pub(super) struct Run {
     /// Of the open file; its name is for errors.
     source: RowSource,
     file_name: String,
-    keys: Option<Rows>,
-    /// The [`head`] of each key.
+    /// The key of each row as a number, or its [`head`].
     heads: Vec<u128>,
+    /// The keys as bytes, where numbers do not tell all of them apart.
+    keys: Option<Rows>,
     orders: Option<Rows>,
     sequences: Int64Array,
     kinds: Int8Array,
+    /// Whether a row of the open batch is a delete.
+    has_deletes: bool,
     /// The greatest key of the batch before, of the same file or not.
-    last_key: Option<Vec<u8>>,
+    last_key: Option<(u128, Vec<u8>)>,
     /// Which of the merge's batches is open.
     pub(super) batch: usize,
     /// Row of the open batch.
@@ -179,25 +182,31 @@ impl Run {
                 position: 0,
             },
             file_name: String::new(),
-            keys: None,
             heads: Vec::new(),
+            keys: None,
             orders: None,
             sequences: Int64Array::from(Vec::<i64>::new()),
             kinds: Int8Array::from(Vec::<i8>::new()),
+            has_deletes: false,
             last_key: None,
             batch: 0,
             at: 0,
         }
     }
 
+    /// The key as bytes; none where the head says it all.
     pub(super) fn key(&self) -> &[u8] {
+        self.key_at(self.at)
+    }
+
+    fn key_at(&self, row: usize) -> &[u8] {
         match &self.keys {
-            Some(rows) if self.at < rows.num_rows() => rows.row(self.at).data(),
+            Some(rows) if row < rows.num_rows() => rows.row(row).data(),
             _ => &[],
         }
     }
 
-    /// The beginning of the key; different for different keys that are short.
+    /// The key as a number, or its beginning: different for different keys that are short.
     pub(super) fn head(&self) -> u128 {
         self.heads.get(self.at).copied().unwrap_or(0)
     }
@@ -217,9 +226,65 @@ impl Run {
         }
     }
 
+    /// Rows of the open batch from here on that come before another run's next key: all of it, where
+    /// there is no other run. Looked for in steps that double, so that a few rows take a few
+    /// comparisons and many not many more.
+    pub(super) fn rows_before(&self, other: Option<&Self>) -> usize {
+        let rest = self.heads.get(self.at..).unwrap_or_default();
+        let Some(other) = other else {
+            return rest.len();
+        };
+        let (head, key) = (other.head(), other.key());
+        let is_before = |row: usize| match rest.get(row).map(|own| own.cmp(&head)) {
+            Some(Ordering::Less) => true,
+            Some(Ordering::Equal) => self.key_at(self.at + row) < key,
+            _ => false,
+        };
+        let mut step = 1;
+        let mut before = 0;
+        while is_before(before + step - 1) {
+            before += step;
+            step *= 2;
+        }
+        // Below `before` all are, and the one that the step went to is not.
+        let (mut low, mut high) = (before, before + step - 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match is_before(middle) {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
+
+    /// Of so many rows from here on those that leave a row, in ranges of the open batch.
+    pub(super) fn without_deletes(&self, rows: usize) -> impl Iterator<Item = Range<usize>> {
+        let kinds = self.kinds.values().get(self.at..self.at + rows);
+        let first = self.at;
+        let mut rest = kinds.unwrap_or_default();
+        let mut done = 0;
+        let has_deletes = self.has_deletes;
+        std::iter::from_fn(move || {
+            let deletes = match has_deletes {
+                true => rest.iter().take_while(|kind| !leaves_row(**kind)).count(),
+                false => 0,
+            };
+            rest = rest.get(deletes..)?;
+            let left = match has_deletes {
+                true => rest.iter().take_while(|kind| leaves_row(**kind)).count(),
+                false => rest.len(),
+            };
+            rest = rest.get(left..)?;
+            let start = first + done + deletes;
+            done += deletes + left;
+            (left > 0).then_some(start..start + left)
+        })
+    }
+
     #[expect(
         clippy::indexing_slicing,
-        reason = "the heap holds only runs whose `at` is within the open batch"
+        reason = "the queue holds only runs whose `at` is within the open batch"
     )]
     pub(super) fn sequence(&self) -> i64 {
         self.sequences.values()[self.at]
@@ -239,9 +304,9 @@ impl Run {
             .then_with(|| self.source.file.cmp(&other.source.file))
     }
 
-    /// Goes to the next row; false when the open batch has none.
-    pub(super) fn step(&mut self) -> bool {
-        self.at += 1;
+    /// Goes so many rows further; false when the open batch has none.
+    pub(super) fn step(&mut self, rows: usize) -> bool {
+        self.at += rows;
         self.at < self.sequences.len()
     }
 
@@ -285,19 +350,19 @@ impl Run {
             .len()
             .saturating_sub(2 + usize::from(layout.with_positions));
         let some = |range: std::ops::Range<usize>| all.get(range).unwrap_or_default();
-        let keys = layout
-            .key_converter
-            .convert_columns(some(layout.values..behind_keys))?;
-        self.heads.clear();
-        self.heads.extend(keys.iter().map(|key| head(key.data())));
-        self.check_order(&keys)?;
+        let keys = some(layout.values..behind_keys);
+        if keys.iter().any(|column| column.null_count() > 0) && !layout.key_order.is_bytes() {
+            return Err(self.corrupt("a column of its key is NULL"));
+        }
+        (self.heads, self.keys) = heads(layout.key_order.keys(keys)?);
+        self.check_order()?;
         self.orders = match &layout.sequence_converter {
             Some(converter) => Some(converter.convert_columns(some(behind_keys..hidden))?),
             None => None,
         };
-        self.keys = Some(keys);
         self.sequences = batch.column(hidden).as_primitive::<Int64Type>().clone();
         self.kinds = batch.column(hidden + 1).as_primitive::<Int8Type>().clone();
+        self.has_deletes = !self.kinds.values().iter().all(|kind| leaves_row(*kind));
         self.at = 0;
         let mut columns = some(0..layout.values).to_vec();
         columns.push(Arc::new(self.sequences.clone()));
@@ -313,24 +378,46 @@ impl Run {
     }
 
     /// Keys of a run ascend; a file that breaks that would silently lose rows here.
-    fn check_order(&mut self, keys: &Rows) -> Result<()> {
-        let first = keys.iter().next();
-        let behind = match (&self.last_key, first) {
-            (Some(last), Some(first)) => last.as_slice() < first.data(),
-            _ => true,
+    fn check_order(&mut self) -> Result<()> {
+        let rows = self.heads.len();
+        let first = self.heads.first().copied().unwrap_or(0);
+        let behind = match &self.last_key {
+            Some((head, key)) => (*head, key.as_slice()) < (first, self.key_at(0)),
+            None => true,
         };
-        let heads = self.heads.iter().zip(self.heads.iter().skip(1));
-        let ascending = heads
-            .enumerate()
-            .all(|(at, (a, b))| a < b || a == b && keys.row(at).data() < keys.row(at + 1).data());
-        if behind && ascending {
-            self.last_key = keys.iter().next_back().map(|key| key.data().to_vec());
-            return Ok(());
+        let ascending = match &self.keys {
+            None => self.heads.is_sorted_by(|a, b| a < b),
+            Some(_) => {
+                let heads = self.heads.iter().zip(self.heads.iter().skip(1));
+                let mut heads = heads.enumerate();
+                heads.all(|(at, (a, b))| a < b || a == b && self.key_at(at) < self.key_at(at + 1))
+            }
+        };
+        if !(behind && ascending) {
+            return Err(self.corrupt("its rows are not in the order of the key"));
         }
-        Err(Error::Corrupt {
+        let last = self.key_at(rows.saturating_sub(1)).to_vec();
+        self.last_key = self.heads.last().map(|head| (*head, last));
+        Ok(())
+    }
+
+    fn corrupt(&self, message: &str) -> Error {
+        Error::Corrupt {
             path: self.file_name.clone(),
-            message: "its rows are not in the order of the key".into(),
-        })
+            message: message.to_owned(),
+        }
+    }
+}
+
+/// Keys as numbers that compare as they do; and as bytes, where numbers do not tell all of them apart.
+fn heads(keys: Keys) -> (Vec<u128>, Option<Rows>) {
+    match keys {
+        Keys::Narrow(keys) => (keys.into_iter().map(u128::from).collect(), None),
+        Keys::Wide(keys) => (keys, None),
+        Keys::Bytes(rows) => {
+            let heads = rows.iter().map(|key| head(key.data())).collect();
+            (heads, Some(rows))
+        }
     }
 }
 
