@@ -281,7 +281,8 @@ impl SortedMerge {
             let Some(run) = self.runs.get(first) else {
                 return Halt::End;
             };
-            let is_new = self.last_head != Some(run.head()) || self.last_key != run.key();
+            let is_last = |head| run.has_key(head, &self.last_key);
+            let is_new = !self.last_head.is_some_and(is_last);
             let mut rows = 1;
             if is_new {
                 let second = self.queue.second(&self.runs);
