@@ -110,6 +110,18 @@ impl KeyOrder {
         keys + rows * (2 * entry + 12)
     }
 
+    /// As [`keys`](Self::keys), numbers always with 16 bytes.
+    pub(crate) fn wide_keys(&self, columns: &[ArrayRef]) -> Result<Keys> {
+        match self {
+            Self::Narrow | Self::Wide => {
+                let mut keys = Vec::new();
+                append_numbers(&mut keys, columns)?;
+                Ok(Keys::Wide(keys))
+            }
+            Self::Bytes(_) => self.keys(columns),
+        }
+    }
+
     /// The keys of a batch: its key columns, in order.
     pub(crate) fn keys(&self, columns: &[ArrayRef]) -> Result<Keys> {
         if let Self::Bytes(converter) = self {

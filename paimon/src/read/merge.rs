@@ -18,7 +18,7 @@ use crate::{
 };
 
 use super::{
-    bucket::{BATCH_ROWS, leaves_row},
+    bucket::leaves_row,
     file::FileOpener,
     key_groups::{KeyGroups, Merged, counting},
     picked::{Gatherer, Picked},
@@ -30,11 +30,14 @@ use super::{
 /// Rows that all runs together hold decoded, about. Wide ones come in smaller batches: see
 /// [`FileOpener::with_memory`].
 const OPEN_ROWS: usize = 128 << 10;
+/// Rows that a run holds decoded, and that are handed on at a time, at most: batches of a few hundred
+/// kilobytes are copied while they are in the processor's cache.
+const MERGE_ROWS: usize = 2048;
 /// Bytes of the rows that are handed on at a time, about.
 const PICKED_BYTES: usize = 4 << 20;
 /// Rows of a run before the next key of any other from which on they are handed on by themselves, as
 /// they are: no copy. Copying fewer takes less than what a batch costs whoever gets it.
-const SLICE_ROWS: usize = 1024;
+const SLICE_ROWS: usize = 256;
 
 /// A k-way merge over the sorted runs of a section.
 ///
@@ -134,7 +137,7 @@ impl SortedMerge {
         keys: &[DataField],
         with_positions: bool,
     ) -> Result<Layout> {
-        let batch_rows = (OPEN_ROWS / section.len().max(1)).clamp(64, BATCH_ROWS);
+        let batch_rows = (OPEN_ROWS / section.len().max(1)).clamp(64, MERGE_ROWS);
         let schema = opener.table().schema();
         Layout::new(schema, columns, keys, batch_rows, with_positions)
     }
@@ -163,7 +166,7 @@ impl SortedMerge {
             batches: Vec::new(),
             done_bytes: 0,
             done_bytes_max: memory_bytes / 6,
-            picked_max: BATCH_ROWS,
+            picked_max: MERGE_ROWS,
             picked: Picked::default(),
             ends: Vec::new(),
             is_open: false,
@@ -367,7 +370,7 @@ impl SortedMerge {
     fn picked_max(&self) -> usize {
         let open = self.runs.iter().map(|run| self.batches.get(run.batch));
         let widest = open.flatten().map(OpenBatch::row_bytes).max().unwrap_or(0);
-        (PICKED_BYTES / widest.max(1)).clamp(1, BATCH_ROWS)
+        (PICKED_BYTES / widest.max(1)).clamp(1, MERGE_ROWS)
     }
 
     /// Bytes of the batches that are held.

@@ -29,6 +29,7 @@ pub(super) struct Picked {
 
 impl Picked {
     /// How many rows.
+    #[inline]
     pub(super) fn rows(&self) -> usize {
         self.rows
     }

@@ -161,7 +161,9 @@ pub(super) struct Run {
     orders: Option<Rows>,
     sequences: Int64Array,
     kinds: Int8Array,
-    /// Whether a row of the open batch is a delete.
+    /// Whether a row of the open file may be a delete.
+    may_have_deletes: bool,
+    /// Whether a row of the open batch is one.
     has_deletes: bool,
     /// The greatest key of the batch before, of the same file or not.
     last_key: Option<(u128, Vec<u8>)>,
@@ -187,6 +189,7 @@ impl Run {
             orders: None,
             sequences: Int64Array::from(Vec::<i64>::new()),
             kinds: Int8Array::from(Vec::<i8>::new()),
+            may_have_deletes: false,
             has_deletes: false,
             last_key: None,
             batch: 0,
@@ -195,10 +198,12 @@ impl Run {
     }
 
     /// The key as bytes; none where the head says it all.
+    #[inline]
     pub(super) fn key(&self) -> &[u8] {
         self.key_at(self.at)
     }
 
+    #[inline]
     fn key_at(&self, row: usize) -> &[u8] {
         match &self.keys {
             Some(rows) if row < rows.num_rows() => rows.row(row).data(),
@@ -207,6 +212,7 @@ impl Run {
     }
 
     /// The key as a number, or its beginning: different for different keys that are short.
+    #[inline]
     pub(super) fn head(&self) -> u128 {
         self.heads.get(self.at).copied().unwrap_or(0)
     }
@@ -318,6 +324,7 @@ impl Run {
     }
 
     /// Goes so many rows further; false when the open batch has none.
+    #[inline]
     pub(super) fn step(&mut self, rows: usize) -> bool {
         self.at += rows;
         self.at < self.sequences.len()
@@ -343,6 +350,7 @@ impl Run {
                             level: meta.level,
                             position: 0,
                         };
+                        self.may_have_deletes = meta.delete_row_count != Some(0);
                         self.file_name = meta.file_name;
                         continue;
                     }
@@ -367,7 +375,7 @@ impl Run {
         if keys.iter().any(|column| column.null_count() > 0) && !layout.key_order.is_bytes() {
             return Err(self.corrupt("a column of its key is NULL"));
         }
-        (self.heads, self.keys) = heads(layout.key_order.keys(keys)?);
+        (self.heads, self.keys) = heads(layout.key_order.wide_keys(keys)?);
         self.check_order()?;
         self.orders = match &layout.sequence_converter {
             Some(converter) => Some(converter.convert_columns(some(behind_keys..hidden))?),
@@ -375,7 +383,8 @@ impl Run {
         };
         self.sequences = batch.column(hidden).as_primitive::<Int64Type>().clone();
         self.kinds = batch.column(hidden + 1).as_primitive::<Int8Type>().clone();
-        self.has_deletes = !self.kinds.values().iter().all(|kind| leaves_row(*kind));
+        let mut kinds = self.kinds.values().iter();
+        self.has_deletes = self.may_have_deletes && !kinds.all(|kind| leaves_row(*kind));
         self.at = 0;
         let mut columns = some(0..layout.values).to_vec();
         columns.push(Arc::new(self.sequences.clone()));
