@@ -4,7 +4,7 @@ use super::*;
 use crate::merge;
 
 /// Rows of a batch with columns `v`, `id`.
-fn decoded(rows: &crate::data_file::KeyValueBatch) -> Vec<Row> {
+pub(super) fn decoded(rows: &crate::data_file::KeyValueBatch) -> Vec<Row> {
     let values = rows.columns[0].as_string::<i32>();
     let ids = rows.columns[1].as_primitive::<Int32Type>();
     (0..rows.rows())
@@ -17,7 +17,7 @@ fn decoded(rows: &crate::data_file::KeyValueBatch) -> Vec<Row> {
         .collect()
 }
 
-fn all_sections(
+pub(super) fn all_sections(
     table: &Table,
     files: &[DataFileMeta],
 ) -> (FileOpener, Vec<Section>, Vec<DataField>) {
