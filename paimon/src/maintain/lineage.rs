@@ -123,10 +123,9 @@ impl Lineage {
             let path = self.record_path(record, id);
             async move { storage::exists(store, &path).await }
         };
-        let hints = (self.hint(record, "EARLIEST"), self.hint(record, "LATEST"));
-        let earliest = hints.0.await;
+        let earliest = self.hint(record, "EARLIEST").await;
         if let Some(earliest) = earliest
-            && let Some(latest) = hints.1.await
+            && let Some(latest) = self.hint(record, "LATEST").await
             && (earliest..earliest.saturating_add(HINTED_MAX)).contains(&latest)
             && exists(earliest).await?
             && exists(latest).await?

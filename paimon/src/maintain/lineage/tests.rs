@@ -37,6 +37,7 @@ async fn an_expiry_lists_no_snapshots_but_once() {
     let table = history.table.clone();
     let all = Retention {
         snapshots_max: 1000,
+        changelogs_max: 1000,
         ..Retention::of(table.schema()).unwrap()
     };
     let expire = async |keep: &Retention| {
@@ -52,6 +53,7 @@ async fn an_expiry_lists_no_snapshots_but_once() {
     assert_eq!(expire(&all).await, (0, 0));
     let fewer = Retention {
         snapshots_max: 150,
+        changelogs_max: 150,
         ..all
     };
     let (expired, listed) = expire(&fewer).await;
