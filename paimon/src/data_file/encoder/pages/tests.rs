@@ -215,7 +215,8 @@ fn pages_of_all_kinds_are_read_as_they_were_written() {
     same(&read(&file, None), &expected);
     // Single rows, by the places of their pages.
     for row in [0, 19_999, 20_000, 49_999, 50_000, 79_999, 80_009] {
-        let selection = RowSelection::from_consecutive_ranges([row..row + 1].into_iter(), 80_010);
+        let selection =
+            RowSelection::from_consecutive_ranges(std::iter::once(row..row + 1), 80_010);
         let expected: Vec<_> = expected.iter().map(|column| column.slice(row, 1)).collect();
         same(&read(&file, Some(selection)), &expected);
     }
