@@ -29,6 +29,8 @@ struct Kept {
     identifier: i64,
     sequence: i64,
     compactions: usize,
+    /// Rows that compactions wrote.
+    compacted_rows: i64,
 }
 
 impl Kept {
@@ -41,6 +43,7 @@ impl Kept {
             identifier: 0,
             sequence: 1,
             compactions: 0,
+            compacted_rows: 0,
         })
     }
 
@@ -59,6 +62,8 @@ impl Kept {
         let messages = self.compactor.run(CompactScope::Due, |_| true).await?;
         if !messages.is_empty() {
             self.compactions += 1;
+            let after = messages.iter().flat_map(|message| &message.compact.after);
+            self.compacted_rows += after.map(|file| file.row_count).sum::<i64>();
             let request = CommitRequest::new("compactor", self.identifier, messages);
             self.committer.commit(&request).await?;
         }
@@ -120,14 +125,17 @@ fn median(values: &[f64], last: usize) -> f64 {
 }
 
 /// An hour of checkpoints, one after the other: a table with so many rows, and commits of so many
-/// updates each.
-pub async fn hour(warehouse: &str, counts: (u64, u64, u64)) -> Result<String> {
+/// updates each. `options` of the table: `NAME=VALUE`.
+pub async fn hour(warehouse: &str, counts: (u64, u64, u64), options: &[&str]) -> Result<String> {
     let (count, commits, updates) = counts;
     let catalog = Catalog::local(warehouse)?;
-    let options = [
+    let given = options.iter().filter_map(|option| option.split_once('='));
+    let given = given.map(|(name, value)| (name, value.to_owned()));
+    let mut options = vec![
         ("snapshot.num-retained.max", KEPT.to_string()),
         ("bucket", "1".to_owned()),
     ];
+    options.extend(given);
     let table = create(&catalog, &rows::table()?, &options).await?;
     let mut bulk = BulkWriter::new(table.clone(), WriteSettings::default(), 0)?;
     for start in (0..count).step_by(BATCH_ROWS) {
@@ -152,9 +160,10 @@ pub async fn hour(warehouse: &str, counts: (u64, u64, u64)) -> Result<String> {
         median(&taken, 100),
     );
     let (compactions, files) = (kept.compactions, files_below(warehouse.as_ref())?);
+    let compacted = kept.compacted_rows as f64 / (commits * updates) as f64;
     Ok(format!(
         "{told}, \"live_files\": {live}, \"live_bytes\": {bytes}, \"files\": {files}, \
-         \"compactions\": {compactions}, \"first_ms\": {first:.3}, \"last_ms\": {last:.3}"
+         \"compactions\": {compactions}, \"compacted_rows\": {compacted:.2}, \"first_ms\": {first:.3}, \"last_ms\": {last:.3}"
     ))
 }
 

@@ -10,7 +10,7 @@
 //! bench_kernels compact ROUNDS ROWS          five sorted runs, fully
 //! bench_kernels commit  ROUNDS COMMITS       of forty rows each
 //! bench_kernels history WAREHOUSE|memory SNAPSHOTS
-//! bench_kernels hour    WAREHOUSE ROWS COMMITS UPDATES
+//! bench_kernels hour    WAREHOUSE ROWS COMMITS UPDATES [OPTION=VALUE…]
 //! bench_kernels settle  WAREHOUSE            the table of `hour`, compacted fully
 //! bench_kernels read    ROUNDS WAREHOUSE     the table of `hour`, merged on read
 //! ```
@@ -22,7 +22,7 @@ mod history;
 mod kernels;
 mod rows;
 
-use std::{collections::BTreeMap, error::Error, fs, path::Path, sync::Arc, time::Instant};
+use std::{error::Error, fs, path::Path, sync::Arc, time::Instant};
 
 use headwater::sink::{SinkOptions, types::SnapshotRows};
 use headwater_connectors::{
@@ -74,9 +74,9 @@ async fn main() -> Result<()> {
         ("compact", [rounds, count]) => kernels::compact(rounds.parse()?, count.parse()?).await?,
         ("commit", [rounds, count]) => kernels::commit(rounds.parse()?, count.parse()?).await?,
         ("history", [warehouse, count]) => history::history(warehouse, count.parse()?).await?,
-        ("hour", [warehouse, count, commits, updates]) => {
+        ("hour", [warehouse, count, commits, updates, options @ ..]) => {
             let counts = (count.parse()?, commits.parse()?, updates.parse()?);
-            history::hour(warehouse, counts).await?
+            history::hour(warehouse, counts, options).await?
         }
         ("settle", [warehouse]) => history::settle(warehouse).await?,
         ("read", [rounds, warehouse]) => history::read(rounds.parse()?, warehouse).await?,
@@ -118,7 +118,7 @@ async fn create(
         .map(|(name, value)| ((*name).to_owned(), value.clone()));
     let options = SinkOptions {
         table_options: options.collect(),
-        partition_keys: BTreeMap::new(),
+        ..SinkOptions::default()
     };
     let name = TableName::new("bench", source.name.table.clone());
     let schema = options.new_schema(&source.to_schema(), &name, 0, SnapshotRows::Newer)?;

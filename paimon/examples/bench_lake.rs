@@ -238,8 +238,8 @@ async fn commits(table: &Table, count: u64, each: u64) -> Result<String> {
     let mut buffer = WriteBuffer::new(table.clone(), WriteSettings::default())?;
     let retention = Retention::of(table.schema())?;
     let key = keys("random", count * each);
-    let mut hundreds = Vec::new();
-    let mut began = Instant::now();
+    let (mut hundreds, mut cpu_hundreds) = (Vec::new(), Vec::new());
+    let (mut began, mut cpu) = (Instant::now(), cpu_seconds());
     for commit in 1..=count {
         let first = (commit - 1) * each;
         buffer.write(&rows(first..first + each, &key)?, None, first as i64)?;
@@ -254,8 +254,23 @@ async fn commits(table: &Table, count: u64, each: u64) -> Result<String> {
         table.expire_snapshots(&retention).await?;
         if commit % 100 == 0 {
             hundreds.push(format!("{:.3}", began.elapsed().as_secs_f64()));
-            began = Instant::now();
+            cpu_hundreds.push(format!("{:.2}", cpu_seconds() - cpu));
+            (began, cpu) = (Instant::now(), cpu_seconds());
         }
     }
-    Ok(format!("\"hundreds\": [{}]", hundreds.join(", ")))
+    Ok(format!(
+        "\"hundreds\": [{}], \"cpu_hundreds\": [{}]",
+        hundreds.join(", "),
+        cpu_hundreds.join(", ")
+    ))
+}
+
+/// Of this process, all threads, user and system.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    let ticks: f64 = ticks.filter_map(|field| field.parse::<f64>().ok()).sum();
+    // The kernel counts in hundredths on Linux.
+    ticks / 100.0
 }

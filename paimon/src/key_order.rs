@@ -75,6 +75,11 @@ impl KeyOrder {
         })
     }
 
+    /// Whether keys are bytes.
+    pub(crate) fn is_bytes(&self) -> bool {
+        matches!(self, Self::Bytes(_))
+    }
+
     /// No keys yet.
     pub(crate) fn none(&self) -> Keys {
         match self {
@@ -103,6 +108,18 @@ impl KeyOrder {
             Self::Bytes(_) => (2 * key_bytes, 16),
         };
         keys + rows * (2 * entry + 12)
+    }
+
+    /// As [`keys`](Self::keys), numbers always with 16 bytes.
+    pub(crate) fn wide_keys(&self, columns: &[ArrayRef]) -> Result<Keys> {
+        match self {
+            Self::Narrow | Self::Wide => {
+                let mut keys = Vec::new();
+                append_numbers(&mut keys, columns)?;
+                Ok(Keys::Wide(keys))
+            }
+            Self::Bytes(_) => self.keys(columns),
+        }
     }
 
     /// The keys of a batch: its key columns, in order.

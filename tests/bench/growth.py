@@ -149,6 +149,7 @@ def hour(bench):
     report.add(f"{name}: CPU a commit, compaction and expiry included", told["cpu_seconds"][0] / commits * 1000, "ms")
     report.add(f"{name}: the last hundred commits against the first", told["last_ms"] / told["first_ms"], "x")
     report.add(f"{name}: compactions", told["compactions"], "")
+    report.add(f"{name}: rows that compactions wrote for an update", told["compacted_rows"], "rows")
     report.add(f"{name}: data files of the newest snapshot", told["live_files"], "files")
     report.add(f"{name}: files in the folder, ten minutes of snapshots kept", told["files"], "files")
     report.add(f"{name}: bytes of the newest snapshot against compacted", told["live_bytes"] / compacted["live_bytes"], "x")

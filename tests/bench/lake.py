@@ -150,7 +150,12 @@ class Lake:
         told = self.run("lake commits: headwater", self.ours("commits", "commits", count, 100))
         hundreds = told["hundreds"]
         print("  seconds of each hundred:", hundreds)
+        cpu = told["cpu_hundreds"]
+        print("  CPU seconds of each hundred:", cpu)
         self.report.add(f"lake commits, {count} of 100 rows: the last 100 against the first", hundreds[-1] / hundreds[0], "x", at_most=1.3)
+        # The first hundred has nothing to expire and hardly anything to compact.
+        for at, name in enumerate(("first", "second")):
+            self.report.add(f"lake commits, {count} of 100 rows: CPU of the last 500 against the {name} 100", sum(cpu[-5:]) / 5 / cpu[at], "x")
         files = sum(len(names) for _, _, names in os.walk(self.path("commits")))
         self.report.add("lake commits: files left", files, "files", at_most=500)
 

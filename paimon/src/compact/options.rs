@@ -12,6 +12,14 @@ use crate::{
 
 use super::pick::{EarlyFull, ForceLevel0, OffPeak, Universal};
 
+/// Newer runs may have so many percent of the oldest's bytes, where the table does not say. The format's
+/// default is 200: readers then merge up to three times the rows that there are, and under small
+/// commits compactions write more too: five runs that may grow far are merged with each other again
+/// and again before they are merged away (`docs/performance.md` has the figures).
+const SIZE_AMPLIFICATION_PERCENT: u64 = 25;
+/// The format's, for tables that are read without merging: more compactions would gain nothing.
+const SIZE_AMPLIFICATION_PERCENT_WITH_VECTORS: u64 = 200;
+
 /// A table's options, as far as compactions go by them.
 #[derive(Debug, Clone)]
 pub(crate) struct CompactOptions {
@@ -35,8 +43,13 @@ impl CompactOptions {
             total_bytes: options.total_size_threshold_bytes.map(clamped),
             incremental_bytes: options.incremental_size_threshold_bytes.map(clamped),
         };
+        let amplification_unset = match table.deletion_vectors.enabled {
+            true => SIZE_AMPLIFICATION_PERCENT_WITH_VECTORS,
+            false => SIZE_AMPLIFICATION_PERCENT,
+        };
+        let amplification = options.max_size_amplification_percent;
         let universal = Universal {
-            size_amplification_percent: clamped(options.max_size_amplification_percent),
+            size_amplification_percent: clamped(amplification.unwrap_or(amplification_unset)),
             size_ratio_percent: i32::try_from(options.size_ratio_percent).unwrap_or(i32::MAX),
             trigger: options.run_trigger,
             early: (early != EarlyFull::default()).then_some(early),
@@ -103,11 +116,11 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_those_of_the_format() {
+    fn defaults_are_those_of_the_format_but_for_the_size_amplification() {
         let defaults = options(&[]).unwrap();
         assert_eq!(defaults.table.compaction.levels, 6);
         assert_eq!(defaults.universal.trigger, 5);
-        assert_eq!(defaults.universal.size_amplification_percent, 200);
+        assert_eq!(defaults.universal.size_amplification_percent, 25);
         assert_eq!(defaults.universal.size_ratio_percent, 1);
         assert_eq!(defaults.universal.early, None);
         assert_eq!(defaults.universal.level0, ForceLevel0::Never);
@@ -135,6 +148,10 @@ mod tests {
         assert_eq!(set.universal.level0, ForceLevel0::Every(14));
         let vectors = options(&[("deletion-vectors.enabled", "true")]).unwrap();
         assert_eq!(vectors.universal.level0, ForceLevel0::Always);
+        assert_eq!(vectors.universal.size_amplification_percent, 200);
+        let name = "compaction.max-size-amplification-percent";
+        let set = options(&[(name, "70")]).unwrap();
+        assert_eq!(set.universal.size_amplification_percent, 70);
         let up = options(&[("compaction.force-up-level-0", "true")]).unwrap();
         assert_eq!(up.universal.level0, ForceLevel0::Always);
     }

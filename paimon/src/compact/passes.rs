@@ -211,7 +211,8 @@ impl Passes<'_> {
         let (columns, keys) = (self.columns, self.keys);
         if self.newest_only() {
             let function = self.function.clone();
-            let mut merge = SortedMerge::open(opener, inputs, columns, keys, function).await?;
+            let merge = SortedMerge::open(opener, inputs, columns, keys, function);
+            let mut merge = merge.await?.with_sources();
             while let Some(merged) = merge.next().await? {
                 writer.write(&merged.rows, &merged.sources).await?;
             }

@@ -20,7 +20,7 @@ use crate::{
 
 use super::{
     consumer,
-    lineage::{self, Lineage, Record, Root},
+    lineage::{self, Ids, Lineage, Record, Root},
     policy::{Retention, millis},
     reclaim::{DataFiles, Deleted, Lists, Metadata},
     tag::Tag,
@@ -62,16 +62,21 @@ impl Table {
             expired.consumers = consumer::forget(self, before).await?;
         }
         let main = Lineage::main(self);
-        let ids = main.ids(Record::Snapshot).await?;
+        let mut ids = main.ids_by_hints(Record::Snapshot).await?;
+        let mut end = self.end_of_expiry(&main, &ids, retention, now_ms).await?;
+        if end.is_none() && !ids.are_listed {
+            ids.ids = main.ids(Record::Snapshot).await?;
+            ids.are_listed = true;
+            end = self.end_of_expiry(&main, &ids, retention, now_ms).await?;
+        }
+        let ids = ids.ids;
         let (Some(earliest), Some(latest)) = (ids.first().copied(), ids.last().copied()) else {
             return Ok(expired);
         };
-        let end = self
-            .end_of_expiry(&main, &ids, retention, now_ms)
-            .await?
-            .min(latest);
-        if end > earliest {
-            self.expire_until(&main, &ids, end, retention, &mut expired)
+        if let Some(end) = end
+            && end.min(latest) > earliest
+        {
+            self.expire_until(&main, &ids, end.min(latest), retention, &mut expired)
                 .await?;
         }
         self.expire_changelogs(&main, latest, retention, now_ms, &mut expired)
@@ -79,16 +84,18 @@ impl Table {
         Ok(expired)
     }
 
-    /// The first snapshot that stays.
+    /// The first snapshot that stays. Reads no more than one that stays for its age. `None` where
+    /// there is none, or one of those that are not listed is missing.
     async fn end_of_expiry(
         &self,
         main: &Lineage,
-        ids: &[i64],
+        ids: &Ids,
         retention: &Retention,
         now_ms: i64,
-    ) -> Result<i64> {
+    ) -> Result<Option<i64>> {
+        let Ids { ids, are_listed } = ids;
         let (Some(earliest), Some(latest)) = (ids.first().copied(), ids.last().copied()) else {
-            return Ok(0);
+            return Ok(None);
         };
         let mut end = latest - retention.snapshots_min + 1;
         if !(retention.consumer_changelog_only && retention.changelog_is_decoupled())
@@ -105,13 +112,13 @@ impl Table {
             if *id < too_many || *id >= end {
                 continue;
             }
-            if let Some(next) = main.read(Record::Snapshot, *next).await?
-                && next.time_millis >= young
-            {
-                return Ok(*id);
+            match main.read(Record::Snapshot, *next).await? {
+                Some(next) if next.time_millis >= young => return Ok(Some(*id)),
+                None if !are_listed => return Ok(None),
+                _ => {}
             }
         }
-        Ok(end)
+        Ok(Some(end))
     }
 
     async fn expire_until(
@@ -266,7 +273,7 @@ impl Table {
         now_ms: i64,
         expired: &mut Expired,
     ) -> Result<()> {
-        let ids = main.ids(Record::Changelog).await?;
+        let ids = main.ids_by_hints(Record::Changelog).await?.ids;
         let (Some(earliest), Some(latest)) = (ids.first().copied(), ids.last().copied()) else {
             return Ok(());
         };
@@ -344,7 +351,7 @@ impl Table {
         if let Some(id) = first {
             stays.extend(main.read(Record::Changelog, *id).await?);
         }
-        if let Some(id) = main.ids(Record::Snapshot).await?.first() {
+        if let Some(id) = main.ids_by_hints(Record::Snapshot).await?.ids.first() {
             stays.extend(main.read(Record::Snapshot, *id).await?);
         }
         roots.extend(stays.into_iter().map(|snapshot| Root {

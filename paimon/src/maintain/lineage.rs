@@ -13,7 +13,12 @@ use crate::{
     table::Table,
 };
 
-use super::tag::Tag;
+use super::{expire::hint_earliest, tag::Tag};
+
+/// Records between two hints, at most: of more the folder is listed.
+const HINTED_MAX: i64 = 1_000_000;
+/// Records that are listed rather than named by another hint.
+const LISTED_MAX: usize = 32;
 
 /// The main line, or a branch.
 #[derive(Debug, Clone)]
@@ -37,6 +42,14 @@ impl Record {
             Self::Changelog => "changelog",
         }
     }
+}
+
+/// Ids of records, ascending.
+#[derive(Debug)]
+pub(super) struct Ids {
+    pub(super) ids: Vec<i64>,
+    /// All of them are there; else the first and the last one, and most likely the others.
+    pub(super) are_listed: bool,
 }
 
 /// Something that keeps files alive.
@@ -99,6 +112,48 @@ impl Lineage {
         let name = record.name();
         let folder = self.folder.clone().join(name);
         storage::numbered(self.table.store().as_ref(), &folder, &format!("{name}-")).await
+    }
+
+    /// Ids from the first to the last one, without a listing where the hints name both: then it is not
+    /// known that all of them are there. The hint of the first is believed where its record is there,
+    /// as `HintFileUtils.findEarliest` does; that of the last where the next one is not there, too.
+    pub(super) async fn ids_by_hints(&self, record: Record) -> Result<Ids> {
+        let store = self.table.store().as_ref();
+        let exists = |id: i64| {
+            let path = self.record_path(record, id);
+            async move { storage::exists(store, &path).await }
+        };
+        let earliest = self.hint(record, "EARLIEST").await;
+        if let Some(earliest) = earliest
+            && let Some(latest) = self.hint(record, "LATEST").await
+            && (earliest..earliest.saturating_add(HINTED_MAX)).contains(&latest)
+            && exists(earliest).await?
+            && exists(latest).await?
+            && !exists(latest.saturating_add(1)).await?
+        {
+            return Ok(Ids {
+                ids: (earliest..=latest).collect(),
+                are_listed: false,
+            });
+        }
+        let ids = self.ids(record).await?;
+        // Nobody but an expiry that finds something wrote it: this one is the last that lists.
+        if let Some(first) = ids.first()
+            && ids.len() >= LISTED_MAX
+            && earliest != Some(*first)
+        {
+            hint_earliest(&self.table, self, record, *first).await;
+        }
+        Ok(Ids {
+            ids,
+            are_listed: true,
+        })
+    }
+
+    async fn hint(&self, record: Record, hint: &str) -> Option<i64> {
+        let path = self.hint_path(record, hint);
+        let bytes = storage::get(self.table.store().as_ref(), &path).await;
+        std::str::from_utf8(&bytes.ok()??).ok()?.trim().parse().ok()
     }
 
     pub(super) async fn read(&self, record: Record, id: i64) -> Result<Option<PaimonSnapshot>> {
@@ -189,3 +244,6 @@ pub(super) async fn branch_roots(table: &Table) -> Result<Vec<Root>> {
     }
     Ok(roots)
 }
+
+#[cfg(test)]
+mod tests;

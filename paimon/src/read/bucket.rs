@@ -333,6 +333,7 @@ fn in_order(schema: &Schema, mut files: Vec<DataFileMeta>) -> VecDeque<Piece> {
 }
 
 /// True for the kinds that leave a row: insert and update after.
+#[inline]
 pub(super) fn leaves_row(kind: i8) -> bool {
     kind == 0 || kind == 2
 }

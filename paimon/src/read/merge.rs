@@ -1,16 +1,14 @@
 //! Merges the sorted runs of a section, key by key, in memory bounded by the number of runs.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::sync::Arc;
 
 use arrow_array::{
     Array, ArrayRef,
     cast::AsArray,
     types::{Int8Type, Int64Type},
 };
-use arrow_select::interleave::interleave;
 
 use crate::{
-    compact::take_rows,
     data_file::KeyValueBatch,
     data_type::DataField,
     error::{Error, Result},
@@ -20,61 +18,30 @@ use crate::{
 };
 
 use super::{
-    bucket::{BATCH_ROWS, leaves_row},
+    bucket::leaves_row,
     file::FileOpener,
-    run::{Layout, OpenBatch, RowSource, Run},
-    section::Section,
-    spill::Spill,
+    key_groups::{KeyGroups, Merged, counting},
+    layout::Layout,
+    picked::{Gatherer, Picked},
+    run::{OpenBatch, Run},
+    run_queue::RunQueue,
+    spill::Inputs,
 };
 
 /// Rows that all runs together hold decoded, about. Wide ones come in smaller batches: see
 /// [`FileOpener::with_memory`].
 const OPEN_ROWS: usize = 128 << 10;
+/// Rows that a run holds decoded, and that are handed on at a time, at most: batches of a few hundred
+/// kilobytes are copied while they are in the processor's cache.
+const MERGE_ROWS: usize = 2048;
 /// Bytes of batches that are done and held for what was picked from them: with less, pieces that are
 /// handed on are small.
 const DONE_BYTES_MIN: usize = 1 << 20;
 /// Bytes of the rows that are handed on at a time, about.
 const PICKED_BYTES: usize = 4 << 20;
-
-/// Rows that a merge hands on, by key.
-#[derive(Debug)]
-pub(crate) struct Merged {
-    /// The columns asked for, sequence numbers and kinds.
-    pub(crate) rows: KeyValueBatch,
-    /// Where each row came from (a row made of several: where the newest of them did).
-    pub(crate) sources: Vec<RowSource>,
-}
-
-/// All rows of some keys, not merged.
-#[derive(Debug)]
-pub(crate) struct KeyGroups {
-    /// Rows in the order of their key, those of one key from the oldest to the newest.
-    pub(crate) rows: KeyValueBatch,
-    /// Where each key's rows end (exclusive), ascending.
-    pub(crate) ends: Vec<usize>,
-    /// Where each row came from.
-    pub(crate) sources: Vec<RowSource>,
-}
-
-/// What is merged: sorted runs of a section, and rows of others of it that were merged before.
-#[derive(Debug, Default)]
-pub(crate) struct Inputs {
-    pub(crate) section: Section,
-    pub(crate) spills: Vec<Spill>,
-}
-
-impl From<Section> for Inputs {
-    fn from(section: Section) -> Self {
-        let spills = Vec::new();
-        Self { section, spills }
-    }
-}
-
-impl Inputs {
-    fn len(&self) -> usize {
-        self.section.len() + self.spills.len()
-    }
-}
+/// Rows of a run before the next key of any other from which on they are handed on by themselves, as
+/// they are: no copy. Copying fewer takes less than what a batch costs whoever gets it.
+const SLICE_ROWS: usize = 256;
 
 /// A k-way merge over the sorted runs of a section.
 ///
@@ -82,6 +49,9 @@ impl Inputs {
 /// then by place in the manifest. What becomes of them is the merge function's to say; where it
 /// [takes the last](MergeFunction::takes_the_last), only that one is gathered, which is cheaper.
 /// Each run holds one decoded batch; a file of the section is opened when its run comes to it.
+///
+/// A run's rows before the next key of any other run are all there is of their keys: they are found by
+/// a search and picked as one stretch. Only keys that several runs have are looked at one by one.
 pub(crate) struct SortedMerge {
     opener: FileOpener,
     layout: Layout,
@@ -95,11 +65,12 @@ pub(crate) struct SortedMerge {
     lowest_is_all: bool,
     /// Picks no deletes. For readers, and only with `newest_only`.
     drops_deletes: bool,
+    /// Somebody wants to know where rows came from.
+    with_sources: bool,
     runs: Vec<Run>,
-    /// The first run of the heap, when its open batch is used up.
+    queue: RunQueue,
+    /// The first run of the queue, when its open batch is used up.
     used_up: Option<usize>,
-    /// Positions in `runs`, a binary heap by [`SortedMerge::precedes`]: the first has the next row.
-    heap: Vec<usize>,
     /// Batches that the runs and `picked` refer to.
     batches: Vec<OpenBatch>,
     /// Bytes of those that no run has open any more.
@@ -107,14 +78,16 @@ pub(crate) struct SortedMerge {
     done_bytes_max: usize,
     /// Rows that are handed on at a time, as wide as they are now.
     picked_max: usize,
-    /// Rows to be handed on: which batch, which row.
-    picked: Vec<(usize, usize)>,
+    /// Rows to be handed on.
+    picked: Picked,
     /// Where the complete groups of `picked` end; not used with `newest_only`.
     ends: Vec<usize>,
-    /// Key of the row looked at last.
-    last_key: Option<Vec<u8>>,
-    /// Its beginning, as [`Run::head`] has it.
-    last_head: u128,
+    /// The last row picked may get others of its key; not used with `newest_only`.
+    is_open: bool,
+    /// The last key that several runs had, or may have had.
+    last_key: Vec<u8>,
+    /// Its number or beginning, as [`Run::head`] has it; `None` before the first.
+    last_head: Option<u128>,
 }
 
 /// Why picking came to a halt.
@@ -132,34 +105,6 @@ enum Halt {
 fn looks_up(schema: &Schema) -> Result<bool> {
     let options = TableOptions::of(schema)?;
     Ok(options.merge.engine != MergeEngine::FirstRow && options.looks_up())
-}
-
-/// Of each key the rows of level 0 and that of the lowest level above.
-fn counting(groups: KeyGroups) -> Result<KeyGroups> {
-    let level = |row: &usize| groups.sources.get(*row).map_or(0, |source| source.level);
-    let mut kept: Vec<u64> = Vec::with_capacity(groups.rows.rows());
-    let mut ends = Vec::with_capacity(groups.ends.len());
-    let mut begin = 0;
-    for end in &groups.ends {
-        let above = (begin..*end).filter(|row| level(row) > 0);
-        let lowest = above.min_by_key(level);
-        let counts = (begin..*end).filter(|row| level(row) == 0 || Some(*row) == lowest);
-        kept.extend(counts.map(|row| row as u64));
-        ends.push(kept.len());
-        begin = *end;
-    }
-    if kept.len() == groups.rows.rows() {
-        return Ok(groups);
-    }
-    let sources = kept
-        .iter()
-        .filter_map(|row| groups.sources.get(usize::try_from(*row).ok()?).copied())
-        .collect();
-    Ok(KeyGroups {
-        rows: take_rows(&groups.rows, &kept.into())?,
-        ends,
-        sources,
-    })
 }
 
 impl SortedMerge {
@@ -200,7 +145,7 @@ impl SortedMerge {
         keys: &[DataField],
         with_positions: bool,
     ) -> Result<Layout> {
-        let batch_rows = (OPEN_ROWS / inputs.len().max(1)).clamp(64, BATCH_ROWS);
+        let batch_rows = (OPEN_ROWS / inputs.len().max(1)).clamp(64, MERGE_ROWS);
         let schema = opener.table().schema();
         Layout::new(schema, columns, keys, batch_rows, with_positions)
     }
@@ -214,18 +159,19 @@ impl SortedMerge {
     ) -> Result<Self> {
         let schema = opener.table().schema();
         let lowest_is_all = function.is_some() && !newest_only && looks_up(schema)?;
+        let with_sources = function.is_none() || lowest_is_all;
         let memory_bytes = usize::try_from(opener.memory_bytes()).unwrap_or(usize::MAX);
-        let count = inputs.len();
         let Inputs { section, spills } = inputs;
         let mut merge = Self {
             layout,
+            opener: opener.among(section.len()),
             function,
             newest_only,
             lowest_is_all,
             drops_deletes: false,
+            with_sources,
+            queue: RunQueue::new(newest_only),
             used_up: None,
-            heap: Vec::with_capacity(count),
-            opener: opener.among(section.len()),
             runs: {
                 let spilled = spills.into_iter().map(Run::spilled);
                 section.into_iter().map(Run::new).chain(spilled).collect()
@@ -233,20 +179,20 @@ impl SortedMerge {
             batches: Vec::new(),
             done_bytes: 0,
             done_bytes_max: (memory_bytes / 6).max(DONE_BYTES_MIN),
-            picked_max: BATCH_ROWS,
-            picked: Vec::with_capacity(BATCH_ROWS),
+            picked_max: MERGE_ROWS,
+            picked: Picked::default(),
             ends: Vec::new(),
-            last_key: None,
-            last_head: 0,
+            is_open: false,
+            last_key: Vec::new(),
+            last_head: None,
         };
+        let mut with_rows = Vec::with_capacity(merge.runs.len());
         for run in 0..merge.runs.len() {
             if merge.load(run).await? {
-                merge.heap.push(run);
+                with_rows.push(run);
             }
         }
-        for at in (0..merge.heap.len() / 2).rev() {
-            merge.sift_down(at);
-        }
+        merge.queue.fill(&merge.runs, with_rows);
         Ok(merge)
     }
 
@@ -254,6 +200,12 @@ impl SortedMerge {
     /// that does not take the last row, they still come.
     pub(crate) fn dropping_deletes(mut self) -> Self {
         self.drops_deletes = self.newest_only;
+        self
+    }
+
+    /// Tells of merged rows too where they came from.
+    pub(crate) fn with_sources(mut self) -> Self {
+        self.with_sources = true;
         self
     }
 
@@ -280,18 +232,19 @@ impl SortedMerge {
                 rows: &groups.rows,
                 ends: &groups.ends,
             })?;
-            let newest = |group: &usize| {
-                let end = groups.ends.get(*group)?;
-                groups.sources.get(end.checked_sub(1)?).copied()
-            };
-            let sources: Vec<RowSource> = of_groups.iter().filter_map(newest).collect();
-            if sources.len() != rows.rows() {
+            let are_there = of_groups
+                .last()
+                .is_none_or(|last| *last < groups.ends.len());
+            if of_groups.len() != rows.rows() || !are_there {
                 return Err(Error::Internal(
                     "a merge of groups that are not there".into(),
                 ));
             }
             if rows.rows() > 0 {
-                return Ok(Some(Merged { rows, sources }));
+                return Ok(Some(Merged {
+                    rows,
+                    sources: groups.newest_sources(&of_groups),
+                }));
             }
         }
     }
@@ -306,16 +259,16 @@ impl SortedMerge {
         let batches_max = 2 * self.runs.len() + 16;
         loop {
             if let Some(run) = self.used_up.take() {
-                if !self.load(run).await? {
-                    self.heap.swap_remove(0);
+                match self.load(run).await? {
+                    true => self.queue.moved(&self.runs),
+                    false => self.queue.remove(&self.runs),
                 }
-                self.sift_down(0);
             }
             match self.pick() {
                 Halt::Full => return self.flush().map(Some),
-                Halt::End if self.picked.is_empty() => return Ok(None),
+                Halt::End if self.picked.rows() == 0 => return Ok(None),
                 Halt::End => {
-                    self.ends.push(self.picked.len());
+                    self.close_group();
                     return self.flush().map(Some);
                 }
                 Halt::UsedUp(run) => {
@@ -344,42 +297,86 @@ impl SortedMerge {
     /// How many of the picked rows belong to complete groups.
     fn complete(&self) -> usize {
         match self.newest_only {
-            true => self.picked.len(),
+            true => self.picked.rows(),
             false => self.ends.last().copied().unwrap_or(0),
+        }
+    }
+
+    /// No more rows come of the key of the last row picked.
+    fn close_group(&mut self) {
+        if std::mem::take(&mut self.is_open) {
+            self.ends.push(self.picked.rows());
         }
     }
 
     /// Picks rows until something has to be done.
     fn pick(&mut self) -> Halt {
-        while let Some(first) = self.heap.first().copied() {
-            let Some(run) = self.runs.get_mut(first) else {
+        while let Some(first) = self.queue.first() {
+            let Some(run) = self.runs.get(first) else {
                 return Halt::End;
             };
-            let is_new =
-                self.last_head != run.head() || self.last_key.as_deref() != Some(run.key());
+            let is_last = |head| run.has_key(head, &self.last_key);
+            let is_new = !self.last_head.is_some_and(is_last);
+            let mut rows = 1;
             if is_new {
-                // All that is picked is complete now.
-                if !self.newest_only && !self.picked.is_empty() {
-                    self.ends.push(self.picked.len());
-                }
-                if self.picked.len() >= self.picked_max {
+                let second = self.queue.second(&self.runs);
+                let alone = run.rows_before(second.and_then(|second| self.runs.get(second)));
+                self.close_group();
+                let done = self.picked.rows();
+                if done >= self.picked_max || done > 0 && alone >= SLICE_ROWS {
                     return Halt::Full;
                 }
-                self.last_head = run.head();
-                let last_key = self.last_key.get_or_insert_default();
-                last_key.clear();
-                last_key.extend_from_slice(run.key());
+                match alone {
+                    0 => self.pick_shared(first),
+                    _ => {
+                        rows = alone.min(self.picked_max - done);
+                        self.pick_alone(first, rows);
+                    }
+                }
+            } else if !self.newest_only {
+                self.picked.push(run.batch, run.at..run.at + 1);
             }
-            let wanted = is_new || !self.newest_only;
-            if wanted && (!self.drops_deletes || leaves_row(run.kind())) {
-                self.picked.push((run.batch, run.at));
+            match self.runs.get_mut(first).map(|run| run.step(rows)) {
+                Some(true) => self.queue.moved(&self.runs),
+                _ => return Halt::UsedUp(first),
             }
-            if !run.step() {
-                return Halt::UsedUp(first);
+            if self.picked.rows() >= SLICE_ROWS && rows >= SLICE_ROWS {
+                return Halt::Full;
             }
-            self.sift_down(0);
         }
         Halt::End
+    }
+
+    /// Picks the first row of a key that other runs have too.
+    fn pick_shared(&mut self, run: usize) {
+        let Some(run) = self.runs.get(run) else {
+            return;
+        };
+        self.last_head = Some(run.head());
+        self.last_key.clear();
+        self.last_key.extend_from_slice(run.key());
+        if !self.drops_deletes || leaves_row(run.kind()) {
+            self.picked.push(run.batch, run.at..run.at + 1);
+        }
+        self.is_open = !self.newest_only;
+    }
+
+    /// Picks rows of keys that no other run has.
+    fn pick_alone(&mut self, run: usize, rows: usize) {
+        let Some(run) = self.runs.get(run) else {
+            return;
+        };
+        if self.drops_deletes {
+            for left in run.without_deletes(rows) {
+                self.picked.push(run.batch, left);
+            }
+            return;
+        }
+        let done = self.picked.rows();
+        self.picked.push(run.batch, run.at..run.at + rows);
+        if !self.newest_only {
+            self.ends.extend(done + 1..=done + rows);
+        }
     }
 
     /// Opens the next batch of a run; false when it has no more.
@@ -400,7 +397,7 @@ impl SortedMerge {
     fn picked_max(&self) -> usize {
         let open = self.runs.iter().map(|run| self.batches.get(run.batch));
         let widest = open.flatten().map(OpenBatch::row_bytes).max().unwrap_or(0);
-        (PICKED_BYTES / widest.max(1)).clamp(1, BATCH_ROWS)
+        (PICKED_BYTES / widest.max(1)).clamp(1, MERGE_ROWS)
     }
 
     /// Bytes of the batches that are held.
@@ -411,8 +408,7 @@ impl SortedMerge {
 
     /// Gathers the complete groups.
     fn flush(&mut self) -> Result<KeyGroups> {
-        let rest = self.picked.split_off(self.complete());
-        let picked = std::mem::replace(&mut self.picked, rest);
+        let picked = self.picked.take(self.complete());
         let ends = std::mem::take(&mut self.ends);
         let width = self.batches.first().map_or(0, |batch| batch.columns.len());
         let mut columns = Vec::with_capacity(width);
@@ -421,13 +417,14 @@ impl SortedMerge {
             true => width.saturating_sub(2),
             false => width,
         };
+        let gatherer = picked.gatherer();
         for column in 0..gathered {
-            columns.push(self.gather(column, &picked)?);
+            columns.push(self.gather(column, &gatherer)?);
         }
         let (sequences, kinds) = match self.drops_deletes {
             true => (
-                arrow_array::Int64Array::from_value(0, picked.len()),
-                arrow_array::Int8Array::from_value(0, picked.len()),
+                arrow_array::Int64Array::from_value(0, picked.rows()),
+                arrow_array::Int8Array::from_value(0, picked.rows()),
             ),
             false => {
                 let (Some(kinds), Some(sequences)) = (columns.pop(), columns.pop()) else {
@@ -439,14 +436,14 @@ impl SortedMerge {
                 )
             }
         };
-        let source = |(batch, row): &(usize, usize)| {
-            let batch = self.batches.get(*batch)?;
-            Some(batch.source(*row))
+        let source = |(batch, row): (usize, usize)| {
+            let batch = self.batches.get(batch)?;
+            Some(batch.source(row))
         };
         let groups = KeyGroups {
-            sources: match self.drops_deletes {
-                true => Vec::new(),
-                false => picked.iter().filter_map(source).collect(),
+            sources: match self.with_sources {
+                true => picked.places().filter_map(source).collect(),
+                false => Vec::new(),
             },
             rows: KeyValueBatch {
                 columns,
@@ -459,26 +456,19 @@ impl SortedMerge {
         Ok(groups)
     }
 
-    fn gather(&self, column: usize, picked: &[(usize, usize)]) -> Result<ArrayRef> {
-        // A large value is not copied.
-        if let [(batch, row)] = picked
-            && let Some(batch) = self.batches.get(*batch)
-            && let Some(array) = batch.columns.get(column)
-        {
-            return Ok(array.slice(*row, 1));
-        }
+    fn gather(&self, column: usize, gatherer: &Gatherer<'_>) -> Result<ArrayRef> {
         let arrays = self
             .batches
             .iter()
             .map(|batch| batch.columns.get(column).map(AsRef::as_ref))
             .collect::<Option<Vec<&dyn Array>>>()
             .ok_or_else(|| Error::Internal(format!("no column {column} in a merge")))?;
-        Ok(interleave(&arrays, picked)?)
+        gatherer.gather(&arrays)
     }
 
     /// Drops batches that no run has open and nothing is picked from.
     fn forget_batches(&mut self) {
-        let mut kept = Vec::with_capacity(self.heap.len());
+        let mut kept = Vec::with_capacity(self.queue.len());
         let mut places: Vec<Option<usize>> = vec![None; self.batches.len()];
         let batches = &self.batches;
         let mut keep = |at: usize| match (places.get_mut(at), batches.get(at)) {
@@ -489,51 +479,18 @@ impl SortedMerge {
             }
             _ => at,
         };
-        let open = self.heap.iter().filter(|run| self.used_up != Some(**run));
-        for run in open {
-            if let Some(run) = self.runs.get_mut(*run) {
+        let used_up = self.used_up;
+        for run in self.queue.runs().filter(|run| used_up != Some(*run)) {
+            if let Some(run) = self.runs.get_mut(run) {
                 run.batch = keep(run.batch);
             }
         }
-        for (batch, _) in &mut self.picked {
-            *batch = keep(*batch);
+        for stretch in self.picked.stretches_mut() {
+            stretch.batch = keep(stretch.batch);
         }
-        let open = self.heap.len() - usize::from(self.used_up.is_some());
+        let open = self.queue.len() - usize::from(used_up.is_some());
         let done = kept.get(open..).unwrap_or_default().iter();
         self.done_bytes = done.map(|batch| batch.bytes).sum();
         self.batches = kept;
-    }
-
-    /// Whether run `a` has its row before run `b`: the smaller key; of equal ones the newer row if
-    /// only that counts, else the older one.
-    fn precedes(&self, a: usize, b: usize) -> bool {
-        let (Some(a), Some(b)) = (self.runs.get(a), self.runs.get(b)) else {
-            return false;
-        };
-        let by_age = || match self.newest_only {
-            true => b.compare_age(a),
-            false => a.compare_age(b),
-        };
-        a.compare_key(b).then_with(by_age) == Ordering::Less
-    }
-
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "every index is compared with the heap's length first"
-    )]
-    fn sift_down(&mut self, mut at: usize) {
-        loop {
-            let mut least = at;
-            for child in [2 * at + 1, 2 * at + 2] {
-                if child < self.heap.len() && self.precedes(self.heap[child], self.heap[least]) {
-                    least = child;
-                }
-            }
-            if least == at {
-                return;
-            }
-            self.heap.swap(at, least);
-            at = least;
-        }
     }
 }

@@ -24,15 +24,19 @@ pub(crate) mod cast;
 mod changes;
 mod deletions;
 mod file;
+mod key_groups;
+mod layout;
 mod merge;
 mod pages;
 mod parquet_file;
+mod picked;
 mod plan;
 mod predicate;
 mod prune;
 mod request;
 pub(crate) mod row_groups;
 mod run;
+mod run_queue;
 mod section;
 mod seek;
 mod slices;
@@ -49,11 +53,12 @@ pub use self::{
 #[allow(unused_imports, reason = "lookup is about to use them")]
 pub(crate) use self::{
     file::{FileOpener, FileStream, KIND, SEQUENCE, Wanted},
-    merge::{Inputs, KeyGroups, Merged, SortedMerge},
+    key_groups::KeyGroups,
+    merge::SortedMerge,
     run::RowSource,
     section::{OrderedFile, Section, SortedRun, sections},
     seek::matching_rows,
-    spill::{Spill, SpillShape, SpillWriter},
+    spill::{Inputs, Spill, SpillShape, SpillWriter},
 };
 
 #[cfg(test)]

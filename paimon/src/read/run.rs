@@ -1,24 +1,24 @@
 //! A sorted run of a section, read batch by batch, and what the heap compares of its rows.
 
-use std::{cmp::Ordering, collections::HashMap, sync::Arc};
+use std::{cmp::Ordering, collections::HashMap, ops::Range, sync::Arc};
 
 use arrow_array::{
     ArrayRef, Int8Array, Int32Array, Int64Array,
     cast::AsArray,
     types::{Int8Type, Int64Type},
 };
-use arrow_row::{RowConverter, Rows, SortField};
-use arrow_schema::SortOptions;
+use arrow_row::Rows;
 use futures::TryStreamExt;
 
 use crate::{
-    data_type::DataField,
     error::{Error, Result},
-    schema::Schema,
+    key_order::Keys,
 };
 
 use super::{
-    file::{FileOpener, FileStream, KIND, POSITION, SEQUENCE, Wanted},
+    bucket::leaves_row,
+    file::{FileOpener, FileStream},
+    layout::Layout,
     section::{OrderedFile, SortedRun},
     spill::{Block, Spill, SpillReader},
 };
@@ -32,98 +32,6 @@ pub(crate) struct RowSource {
     pub(crate) level: i32,
     /// Position of the row in the file; 0 unless positions were asked for.
     pub(crate) position: i64,
-}
-
-/// What is read of the files of a merge, and how their rows are compared.
-pub(super) struct Layout {
-    wanted: Wanted,
-    /// Columns that are handed on; behind them those of the key, then those of `sequence.field`.
-    values: usize,
-    keys: usize,
-    key_converter: RowConverter,
-    /// For tables with `sequence.field`.
-    sequence_converter: Option<RowConverter>,
-    /// Where the key's columns and those of `sequence.field` stand among those that are handed on,
-    /// if they all do.
-    among: Option<Vec<usize>>,
-    batch_rows: usize,
-    with_positions: bool,
-}
-
-impl Layout {
-    pub(super) fn new(
-        schema: &Schema,
-        columns: &[DataField],
-        keys: &[DataField],
-        batch_rows: usize,
-        with_positions: bool,
-    ) -> Result<Self> {
-        let sequence = sequence_fields(schema)?;
-        // Key columns once more: they may not be among those handed on.
-        let all = columns.iter().chain(keys).chain(&sequence.fields);
-        let converter = |fields: &[DataField], options: SortOptions| {
-            let fields = fields
-                .iter()
-                .map(|field| SortField::new_with_options(field.data_type.arrow(), options))
-                .collect();
-            RowConverter::new(fields)
-        };
-        let sequence_converter = match sequence.fields.as_slice() {
-            [] => None,
-            fields => Some(converter(fields, sequence.options)?),
-        };
-        let system: &'static [&'static str] = match with_positions {
-            true => &[SEQUENCE, KIND, POSITION],
-            false => &[SEQUENCE, KIND],
-        };
-        let behind = keys.iter().chain(&sequence.fields);
-        let place = |field: &DataField| columns.iter().position(|column| column.id == field.id);
-        Ok(Self {
-            among: behind.map(place).collect(),
-            wanted: Wanted::new(all.cloned().collect(), system),
-            with_positions,
-            values: columns.len(),
-            keys: keys.len(),
-            key_converter: converter(keys, SortOptions::default())?,
-            sequence_converter,
-            batch_rows,
-        })
-    }
-}
-
-/// The columns of option `sequence.field` and their order.
-struct SequenceFields {
-    fields: Vec<DataField>,
-    options: SortOptions,
-}
-
-/// Source: `CoreOptions.sequenceField`, `UserDefinedSeqComparator`: NULL is older than every value,
-/// whatever the order.
-fn sequence_fields(schema: &Schema) -> Result<SequenceFields> {
-    let option = |name: &str| schema.options.get(name).map(|text| text.trim());
-    let names = option("sequence.field").unwrap_or_default();
-    let fields = names
-        .split(',')
-        .map(str::trim)
-        .filter(|name| !name.is_empty())
-        .map(|name| {
-            let found = schema.field(name).map(|(_, field)| field.clone());
-            found.ok_or_else(|| {
-                Error::Unsupported(format!(
-                    "option sequence.field = {names}: there is no column '{name}'"
-                ))
-            })
-        })
-        .collect::<Result<_>>()?;
-    let descending = option("sequence.field.sort-order")
-        .is_some_and(|order| order.eq_ignore_ascii_case("descending"));
-    Ok(SequenceFields {
-        fields,
-        options: SortOptions {
-            descending,
-            nulls_first: true,
-        },
-    })
 }
 
 /// The columns of a batch that are handed on, then sequence numbers and kinds.
@@ -178,18 +86,23 @@ pub(super) struct Run {
     /// Of the open file; its name is for errors.
     source: RowSource,
     file_name: String,
-    keys: Option<Rows>,
-    /// The [`head`] of each key.
+    /// The key of each row as a number, or its [`head`].
     heads: Vec<u128>,
+    /// The keys as bytes, where numbers do not tell all of them apart.
+    keys: Option<Rows>,
     orders: Option<Rows>,
     sequences: Int64Array,
     kinds: Int8Array,
+    /// Whether a row of the open file may be a delete.
+    may_have_deletes: bool,
+    /// Whether a row of the open batch is one.
+    has_deletes: bool,
     /// Which file each row is from, where that is not the open one.
     row_files: Option<Int32Array>,
     /// Keys may have several rows.
     repeats: bool,
     /// The greatest key of the batch before, of the same file or not.
-    last_key: Option<Vec<u8>>,
+    last_key: Option<(u128, Vec<u8>)>,
     /// Which of the merge's batches is open.
     pub(super) batch: usize,
     /// Row of the open batch.
@@ -207,6 +120,7 @@ impl Run {
         Self {
             repeats: reader.shape().repeats,
             file_name: reader.name(),
+            may_have_deletes: true,
             ..Self::of(Rest::Spill(reader))
         }
     }
@@ -223,47 +137,131 @@ impl Run {
                 position: 0,
             },
             file_name: String::new(),
-            keys: None,
             heads: Vec::new(),
+            keys: None,
             orders: None,
             sequences: Int64Array::from(Vec::<i64>::new()),
             kinds: Int8Array::from(Vec::<i8>::new()),
+            may_have_deletes: false,
+            has_deletes: false,
             last_key: None,
             batch: 0,
             at: 0,
         }
     }
 
+    /// The key as bytes; none where the head says it all.
+    #[inline]
     pub(super) fn key(&self) -> &[u8] {
+        self.key_at(self.at)
+    }
+
+    #[inline]
+    fn key_at(&self, row: usize) -> &[u8] {
         match &self.keys {
-            Some(rows) if self.at < rows.num_rows() => rows.row(self.at).data(),
+            Some(rows) if row < rows.num_rows() => rows.row(row).data(),
             _ => &[],
         }
     }
 
-    /// The beginning of the key; different for different keys that are short.
+    /// The key as a number, or its beginning: different for different keys that are short.
+    #[inline]
     pub(super) fn head(&self) -> u128 {
         self.heads.get(self.at).copied().unwrap_or(0)
     }
 
     /// The order of two keys: most differ in their heads, and these are one comparison.
     pub(super) fn compare_key(&self, other: &Self) -> Ordering {
-        self.head()
-            .cmp(&other.head())
-            .then_with(|| self.key().cmp(other.key()))
+        self.head().cmp(&other.head()).then_with(|| {
+            // Not even empty slices are compared where there are none: in glibc's comparison for
+            // AVX-512, bytes at an address that does not exist take hundreds of cycles, though none
+            // of them counts.
+            match (&self.keys, &other.keys) {
+                (Some(_), Some(_)) => self.key().cmp(other.key()),
+                _ => Ordering::Equal,
+            }
+        })
     }
 
-    /// Value of `sequence.field`, comparable.
-    fn order(&self) -> &[u8] {
-        match &self.orders {
-            Some(rows) if self.at < rows.num_rows() => rows.row(self.at).data(),
-            _ => &[],
+    /// Whether the key is this one.
+    pub(super) fn has_key(&self, head: u128, key: &[u8]) -> bool {
+        self.head() == head && (self.keys.is_none() || self.key() == key)
+    }
+
+    /// The order of two rows by `sequence.field`.
+    fn compare_order(&self, other: &Self) -> Ordering {
+        let (Some(own), Some(others)) = (&self.orders, &other.orders) else {
+            return Ordering::Equal;
+        };
+        match self.at < own.num_rows() && other.at < others.num_rows() {
+            true => own.row(self.at).cmp(&others.row(other.at)),
+            false => Ordering::Equal,
         }
+    }
+
+    /// Rows of the open batch from here on that are all there is of their keys, since they come before
+    /// another run's next key: all of it, where there is no other run, and none where the run itself may
+    /// have several of a key. Looked for in steps that double, so that a few rows take a few
+    /// comparisons and many not many more.
+    pub(super) fn rows_before(&self, other: Option<&Self>) -> usize {
+        if self.repeats {
+            return 0;
+        }
+        let rest = self.heads.get(self.at..).unwrap_or_default();
+        let Some(other) = other else {
+            return rest.len();
+        };
+        let (head, key) = (other.head(), other.key());
+        let is_before = |row: usize| match rest.get(row).map(|own| own.cmp(&head)) {
+            Some(Ordering::Less) => true,
+            Some(Ordering::Equal) => self.keys.is_some() && self.key_at(self.at + row) < key,
+            _ => false,
+        };
+        let mut step = 1;
+        let mut before = 0;
+        while is_before(before + step - 1) {
+            before += step;
+            step *= 2;
+        }
+        // Below `before` all are, and the one that the step went to is not.
+        let (mut low, mut high) = (before, before + step - 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match is_before(middle) {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
+
+    /// Of so many rows from here on those that leave a row, in ranges of the open batch.
+    pub(super) fn without_deletes(&self, rows: usize) -> impl Iterator<Item = Range<usize>> {
+        let kinds = self.kinds.values().get(self.at..self.at + rows);
+        let first = self.at;
+        let mut rest = kinds.unwrap_or_default();
+        let mut done = 0;
+        let has_deletes = self.has_deletes;
+        std::iter::from_fn(move || {
+            let deletes = match has_deletes {
+                true => rest.iter().take_while(|kind| !leaves_row(**kind)).count(),
+                false => 0,
+            };
+            rest = rest.get(deletes..)?;
+            let left = match has_deletes {
+                true => rest.iter().take_while(|kind| leaves_row(**kind)).count(),
+                false => rest.len(),
+            };
+            rest = rest.get(left..)?;
+            let start = first + done + deletes;
+            done += deletes + left;
+            (left > 0).then_some(start..start + left)
+        })
     }
 
     #[expect(
         clippy::indexing_slicing,
-        reason = "the heap holds only runs whose `at` is within the open batch"
+        reason = "the queue holds only runs whose `at` is within the open batch"
     )]
     pub(super) fn sequence(&self) -> i64 {
         self.sequences.values()[self.at]
@@ -277,8 +275,7 @@ impl Run {
     /// Of two rows of one key, which is older: by `sequence.field`, then by sequence number, then
     /// by place in the manifest.
     pub(super) fn compare_age(&self, other: &Self) -> Ordering {
-        self.order()
-            .cmp(other.order())
+        self.compare_order(other)
             .then_with(|| self.sequence().cmp(&other.sequence()))
             .then_with(|| self.file().cmp(&other.file()))
     }
@@ -289,9 +286,10 @@ impl Run {
         of_row.map_or(self.source.file, |file| *file as usize)
     }
 
-    /// Goes to the next row; false when the open batch has none.
-    pub(super) fn step(&mut self) -> bool {
-        self.at += 1;
+    /// Goes so many rows further; false when the open batch has none.
+    #[inline]
+    pub(super) fn step(&mut self, rows: usize) -> bool {
+        self.at += rows;
         self.at < self.sequences.len()
     }
 
@@ -321,6 +319,7 @@ impl Run {
                             level: meta.level,
                             position: 0,
                         };
+                        self.may_have_deletes = meta.delete_row_count != Some(0);
                         self.file_name = meta.file_name;
                         continue;
                     }
@@ -368,17 +367,16 @@ impl Run {
             .len()
             .saturating_sub(2 + usize::from(layout.with_positions));
         let some = |range: std::ops::Range<usize>| all.get(range).unwrap_or_default();
-        let keys = layout
-            .key_converter
-            .convert_columns(some(layout.values..behind_keys))?;
-        self.heads.clear();
-        self.heads.extend(keys.iter().map(|key| head(key.data())));
-        self.check_order(&keys)?;
+        let keys = some(layout.values..behind_keys);
+        if keys.iter().any(|column| column.null_count() > 0) && !layout.key_order.is_bytes() {
+            return Err(self.corrupt("a column of its key is NULL"));
+        }
+        (self.heads, self.keys) = heads(layout.key_order.wide_keys(keys)?);
+        self.check_order()?;
         self.orders = match &layout.sequence_converter {
             Some(converter) => Some(converter.convert_columns(some(behind_keys..hidden))?),
             None => None,
         };
-        self.keys = Some(keys);
         let (sequences, kinds, positions) = match some(hidden..all.len()) {
             [sequences, kinds] => (sequences, kinds, None),
             [sequences, kinds, positions] => (sequences, kinds, Some(positions)),
@@ -386,6 +384,8 @@ impl Run {
         };
         self.sequences = sequences.as_primitive::<Int64Type>().clone();
         self.kinds = kinds.as_primitive::<Int8Type>().clone();
+        let mut kinds = self.kinds.values().iter();
+        self.has_deletes = self.may_have_deletes && !kinds.all(|kind| leaves_row(*kind));
         self.at = 0;
         let mut columns = some(0..layout.values).to_vec();
         columns.push(Arc::new(self.sequences.clone()));
@@ -400,26 +400,51 @@ impl Run {
     }
 
     /// Keys of a run ascend; a file that breaks that would silently lose rows here.
-    fn check_order(&mut self, keys: &Rows) -> Result<()> {
-        let first = keys.iter().next();
+    fn check_order(&mut self) -> Result<()> {
+        let rows = self.heads.len();
+        let first = self.heads.first().copied().unwrap_or(0);
         let repeats = self.repeats;
         let follows = |a: &[u8], b: &[u8]| a < b || repeats && a == b;
-        let behind = match (&self.last_key, first) {
-            (Some(last), Some(first)) => follows(last, first.data()),
-            _ => true,
+        let behind = match &self.last_key {
+            Some((head, key)) => *head < first || *head == first && follows(key, self.key_at(0)),
+            None => true,
         };
-        let heads = self.heads.iter().zip(self.heads.iter().skip(1));
-        let ascending = heads.enumerate().all(|(at, (a, b))| {
-            a < b || a == b && follows(keys.row(at).data(), keys.row(at + 1).data())
-        });
-        if behind && ascending {
-            self.last_key = keys.iter().next_back().map(|key| key.data().to_vec());
-            return Ok(());
+        let ascending = match &self.keys {
+            None if repeats => self.heads.is_sorted(),
+            None => self.heads.is_sorted_by(|a, b| a < b),
+            Some(_) => {
+                let heads = self.heads.iter().zip(self.heads.iter().skip(1));
+                let mut heads = heads.enumerate();
+                heads.all(|(at, (a, b))| {
+                    a < b || a == b && follows(self.key_at(at), self.key_at(at + 1))
+                })
+            }
+        };
+        if !(behind && ascending) {
+            return Err(self.corrupt("its rows are not in the order of the key"));
         }
-        Err(Error::Corrupt {
+        let last = self.key_at(rows.saturating_sub(1)).to_vec();
+        self.last_key = self.heads.last().map(|head| (*head, last));
+        Ok(())
+    }
+
+    fn corrupt(&self, message: &str) -> Error {
+        Error::Corrupt {
             path: self.file_name.clone(),
-            message: "its rows are not in the order of the key".into(),
-        })
+            message: message.to_owned(),
+        }
+    }
+}
+
+/// Keys as numbers that compare as they do; and as bytes, where numbers do not tell all of them apart.
+fn heads(keys: Keys) -> (Vec<u128>, Option<Rows>) {
+    match keys {
+        Keys::Narrow(keys) => (keys.into_iter().map(u128::from).collect(), None),
+        Keys::Wide(keys) => (keys, None),
+        Keys::Bytes(rows) => {
+            let heads = rows.iter().map(|key| head(key.data())).collect();
+            (heads, Some(rows))
+        }
     }
 }
 

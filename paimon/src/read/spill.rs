@@ -34,10 +34,32 @@ use crate::{
 use super::{
     file::{guard, read_error},
     run::RowSource,
+    section::Section,
 };
 
 /// Bytes of a part, the least that S3 takes; one is on its way at a time.
 const PART_BYTES: usize = 5 << 20;
+
+/// What is merged: sorted runs of a section, and rows of others of it that were merged before.
+#[derive(Debug, Default)]
+pub(crate) struct Inputs {
+    pub(crate) section: Section,
+    pub(crate) spills: Vec<Spill>,
+}
+
+impl From<Section> for Inputs {
+    fn from(section: Section) -> Self {
+        let spills = Vec::new();
+        Self { section, spills }
+    }
+}
+
+impl Inputs {
+    /// How many runs.
+    pub(super) fn len(&self) -> usize {
+        self.section.len() + self.spills.len()
+    }
+}
 
 /// Rows of several sorted runs as one.
 #[derive(Debug)]

@@ -26,6 +26,7 @@ use crate::{
 mod filter;
 mod groups;
 mod slices;
+mod stretches;
 
 fn table() -> Table {
     table_with(&[])

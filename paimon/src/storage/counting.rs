@@ -3,7 +3,7 @@
 use std::{
     fmt,
     ops::Range,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use bytes::Bytes;
@@ -13,12 +13,13 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, memory::InMemory, path::Path,
 };
 
-/// Counts bytes that are read.
+/// Counts bytes that are read, and objects that are listed.
 #[derive(Debug, Default)]
 pub(crate) struct Counting {
     inner: InMemory,
     all: AtomicU64,
     most: AtomicU64,
+    listed: AtomicUsize,
 }
 
 impl Counting {
@@ -26,6 +27,11 @@ impl Counting {
     pub(crate) fn read(&self) -> (u64, u64) {
         let take = |counter: &AtomicU64| counter.swap(0, Ordering::SeqCst);
         (take(&self.all), take(&self.most))
+    }
+
+    /// Objects right in a folder that were listed since this was asked last.
+    pub(crate) fn listed(&self) -> usize {
+        self.listed.swap(0, Ordering::SeqCst)
     }
 
     fn count(&self, bytes: u64) {
@@ -82,7 +88,9 @@ impl ObjectStore for Counting {
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.inner.list_with_delimiter(prefix).await
+        let found = self.inner.list_with_delimiter(prefix).await?;
+        self.listed.fetch_add(found.objects.len(), Ordering::SeqCst);
+        Ok(found)
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {

@@ -91,8 +91,8 @@ pub struct CompactionOptions {
     pub stop_trigger: usize,
     /// `num-levels`, level 0 included; one more than the trigger unless set.
     pub levels: i32,
-    /// `compaction.max-size-amplification-percent`.
-    pub max_size_amplification_percent: u64,
+    /// `compaction.max-size-amplification-percent`; 200 in Java where it is not set.
+    pub max_size_amplification_percent: Option<u64>,
     /// `compaction.size-ratio`, percent.
     pub size_ratio_percent: u64,
     /// `compaction.optimization-interval`: a full compaction is due after that time.
@@ -350,8 +350,7 @@ fn compaction(reader: &Reader<'_>) -> Result<CompactionOptions> {
         stop_trigger: stop_trigger.max(run_trigger),
         levels: reader.count("num-levels", 2)?.unwrap_or(levels),
         max_size_amplification_percent: reader
-            .count("compaction.max-size-amplification-percent", 0)?
-            .unwrap_or(200),
+            .count("compaction.max-size-amplification-percent", 0)?,
         size_ratio_percent: reader.count("compaction.size-ratio", 0)?.unwrap_or(1),
         optimization_interval: reader.time(&["compaction.optimization-interval"])?,
         total_size_threshold_bytes: reader.bytes("compaction.total-size-threshold")?,

@@ -14,6 +14,7 @@ use crate::{
     },
     data_file::{FileLayout, KeyValueBatch, RollingWriter},
     data_file_meta::{CompactIncrement, DataFileMeta},
+    data_type::DataType,
     fixture::{ALL_TYPES, Fixture, all_types_rows, files_of, fixture},
     write_buffer::{WriteBuffer, WriteSettings},
 };
@@ -92,10 +93,14 @@ struct Bucket {
 
 impl Bucket {
     fn new(options: &[(&str, &str)]) -> Self {
+        Self::with_key("INT NOT NULL", options)
+    }
+
+    fn with_key(key_type: &str, options: &[(&str, &str)]) -> Self {
         let seed = rand::random();
-        println!("seed {seed}, options {options:?}");
+        println!("seed {seed}, key {key_type}, options {options:?}");
         let columns = [
-            ("id", "INT NOT NULL"),
+            ("id", key_type),
             ("a", "INT"),
             ("b", "STRING"),
             ("c", "INT"),
@@ -128,13 +133,16 @@ impl Bucket {
         let first = self.sequence;
         self.sequence += count as i64 / 2;
         let kind = |_| [0, 0, 0, 2, 2, 1, 3][random.random_range(0..7)];
+        let key_column: ArrayRef = match self.fixture.table.schema().fields[0].data_type {
+            DataType::Int => Arc::new(Int32Array::from(keys.to_vec())),
+            // All begin with the same bytes.
+            _ => Arc::new(StringArray::from_iter_values(
+                keys.iter()
+                    .map(|key| format!("as many bytes as a head {key:03}")),
+            )),
+        };
         KeyValueBatch {
-            columns: vec![
-                Arc::new(Int32Array::from(keys.to_vec())),
-                a,
-                Arc::new(texts),
-                c,
-            ],
+            columns: vec![key_column, a, Arc::new(texts), c],
             sequences: Int64Array::from_iter_values(first..first + count as i64),
             kinds: Int8Array::from_iter_values((0..count).map(kind)),
         }
@@ -245,8 +253,12 @@ fn passes() -> Vec<u64> {
 async fn many_passes_make_what_one_makes() {
     for options in TABLES {
         let (mut changes, mut deleted) = (0, 0);
-        for round in 0..6 {
-            let mut bucket = Bucket::new(options);
+        for round in 0..8 {
+            let key_type = match round < 6 {
+                true => "INT NOT NULL",
+                false => "STRING NOT NULL",
+            };
+            let mut bucket = Bucket::with_key(key_type, options);
             let files = bucket.files().await;
             let unit = unit(&files, if round % 2 == 0 { 5 } else { 4 });
             let before = bucket.fixture.files();

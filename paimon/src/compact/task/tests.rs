@@ -267,7 +267,7 @@ async fn runs_become_one_file_without_deletes_and_superseded_rows() {
 
 #[tokio::test]
 async fn deletes_stay_while_older_rows_are_below() {
-    let mut bucket = Bucket::new(&[]);
+    let mut bucket = Bucket::new(&[("compaction.max-size-amplification-percent", "200")]);
     bucket.write(&all(0..2000, 1)).await;
     bucket.compact(CompactScope::Full).await;
     // By size ratio, above a large run.
@@ -665,8 +665,11 @@ async fn rows_above_are_deleted_by_vectors() {
         assert_eq!(bucket.deleted()[&top], 3);
         bucket.check().await;
         bucket.compact(CompactScope::Full).await;
-        assert_eq!((bucket.levels(), bucket.index.len()), (vec![5], 0));
-        assert_eq!(bucket.files[0].row_count, 998);
+        // Rows are merged in pieces, and where the target is a byte each is a file.
+        assert!(bucket.levels().iter().all(|level| *level == 5));
+        assert!(bucket.index.is_empty());
+        let rows = bucket.files.iter().map(|file| file.row_count);
+        assert_eq!(rows.sum::<i64>(), 998);
         bucket.check().await;
         assert!(bucket.compact(CompactScope::Full).await.is_empty());
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::merge;
 
 /// Rows of a batch with columns `v`, `id`.
-fn decoded(rows: &crate::data_file::KeyValueBatch) -> Vec<Row> {
+pub(super) fn decoded(rows: &crate::data_file::KeyValueBatch) -> Vec<Row> {
     let values = rows.columns[0].as_string::<i32>();
     let ids = rows.columns[1].as_primitive::<Int32Type>();
     (0..rows.rows())
@@ -17,7 +17,7 @@ fn decoded(rows: &crate::data_file::KeyValueBatch) -> Vec<Row> {
         .collect()
 }
 
-fn all_sections(
+pub(super) fn all_sections(
     table: &Table,
     files: &[DataFileMeta],
 ) -> (FileOpener, Vec<Section>, Vec<DataField>) {
@@ -85,7 +85,7 @@ async fn merged_rows_keep_their_sequence_number_and_kind() {
         let function = merge::function(table.schema()).unwrap();
         let columns = &table.schema().fields;
         let merge = SortedMerge::open(opener.clone(), section, columns, &keys, function);
-        let mut merge = merge.await.unwrap();
+        let mut merge = merge.await.unwrap().with_sources();
         while let Some(merged) = merge.next().await.unwrap() {
             assert_eq!(merged.sources.len(), merged.rows.rows());
             found.extend(decoded(&merged.rows));
