@@ -254,6 +254,7 @@ impl Pipeline {
                 max_buffered_bytes: settings.lane_budget_bytes(!self.buckets.is_empty()),
                 ..WriteSettings::default()
             },
+            may_differ: settings.sink.policy.may_differ(),
             workers: settings.concurrent_chunks,
             round: settings.interval,
             limit: Arc::new(RowLimit::new(settings.rows_per_second)),

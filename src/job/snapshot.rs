@@ -115,6 +115,8 @@ pub struct Snapshot {
     pub buckets: Buckets,
     /// Settings of the writers; the memory bound is that of one worker.
     pub settings: WriteSettings,
+    /// Sink tables need not have all columns of their sources.
+    pub may_differ: bool,
     /// Chunks read at the same time.
     pub workers: usize,
     /// How long a round reads.
@@ -280,7 +282,7 @@ impl Snapshot {
     ) -> Result<Vec<CommitMessage>> {
         let name = work.state.split.table.clone();
         let CapturedTable { schema, table, .. } = captured;
-        let shape = Shape::new(&schema, table.schema());
+        let shape = Shape::new(&schema, table.schema(), self.may_differ);
         let written_to = table.clone();
         let writer = match self.buckets.get(&name).cloned() {
             Some(buckets) => {

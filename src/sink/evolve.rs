@@ -141,17 +141,30 @@ pub async fn evolve(
         ));
     }
     let plan = plan(change, table.schema(), policy)?;
-    let table = match plan.steps.as_slice() {
-        [] => table.clone(),
-        steps => match made_before(table, &change.id).await? {
-            Some(made) => made,
-            None => make(table, steps, change).await?,
-        },
+    if plan.steps.is_empty() {
+        return Ok(Evolved {
+            table: table.clone(),
+            reread: plan.reread,
+        });
+    }
+    let Some((made, is_this)) = made_before(table, &change.id).await? else {
+        return Ok(Evolved {
+            table: make(table, &plan.steps, change).await?,
+            reread: plan.reread,
+        });
     };
-    Ok(Evolved {
-        table,
-        reread: plan.reread,
-    })
+    // Where the server was asked what a table is now, it may have told of later statements too, and
+    // another time of more of them: what is there is taken, and what it lacks comes on top.
+    let rest = lacking(change, made.schema(), policy)?;
+    let reread = match (rest.steps.is_empty(), is_this) {
+        (true, true) => plan.reread,
+        _ => Some("was followed as another change before the restart".to_owned()),
+    };
+    let table = match rest.steps.as_slice() {
+        [] => made,
+        steps => make(&made, steps, change).await?,
+    };
+    Ok(Evolved { table, reread })
 }
 
 fn mark(schema: &Schema) -> Option<&String> {
@@ -184,14 +197,19 @@ pub async fn without_later_statements(table: &Table) -> Result<Table> {
     Ok(found)
 }
 
-/// The table at the schema that was made for a statement before, if it was.
-async fn made_before(table: &Table, id: &str) -> Result<Option<Table>> {
-    for later in later_schemas(table).await? {
-        if mark(later.schema()).is_some_and(|mark| mark == id) {
-            return without_later_statements(&later).await.map(Some);
+/// The table at the schema that was made for a statement before, and that it was made for this one;
+/// else at its newest schema, where that was made for another.
+async fn made_before(table: &Table, id: &str) -> Result<Option<(Table, bool)>> {
+    let later = later_schemas(table).await?;
+    for made in &later {
+        if mark(made.schema()).is_some_and(|mark| mark == id) {
+            let made = without_later_statements(made).await?;
+            return Ok(Some((made, true)));
         }
     }
-    Ok(None)
+    let newest = later.into_iter().next_back();
+    let newest = newest.filter(|newest| mark(newest.schema()) != mark(table.schema()));
+    Ok(newest.map(|newest| (newest, false)))
 }
 
 async fn make(table: &Table, steps: &[Step], change: &SchemaChange) -> Result<Table> {
@@ -306,6 +324,24 @@ fn plan(change: &SchemaChange, sink: &Schema, policy: &SchemaPolicy) -> Result<P
         planner.allow_nulls();
     }
     Ok(planner.plan)
+}
+
+/// What a sink table lacks of a change's columns.
+fn lacking(change: &SchemaChange, sink: &Schema, policy: &SchemaPolicy) -> Result<Plan> {
+    let mut behind = None;
+    let mut steps = Vec::new();
+    for column in &change.table.columns {
+        steps.push(match named(&sink.fields, &column.name) {
+            Some(_) => ColumnStep::Alter(column.clone()),
+            None => ColumnStep::Add(column.clone(), behind),
+        });
+        behind = Some(column.name.clone());
+    }
+    let change = SchemaChange {
+        steps,
+        ..change.clone()
+    };
+    plan(&change, sink, policy)
 }
 
 impl Planner<'_> {

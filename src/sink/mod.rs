@@ -111,7 +111,7 @@ impl Sink {
     /// buffers out when all together are over their half of the bound, and waits while the whole
     /// is over it. Where a flush fails, the next checkpoint says so.
     pub async fn write(&mut self, batch: &ChangeBatch, first_sequence: i64) -> Result<()> {
-        let settings = self.settings;
+        let (settings, may_differ) = (self.settings, self.policy.may_differ());
         let buckets = self.buckets.get(&batch.table.name).cloned();
         let target = self.target(&batch.table.name)?;
         let buffer = match &mut target.buffer {
@@ -130,7 +130,7 @@ impl Sink {
         let shape = match &target.shape {
             Some((of, shape)) if Arc::ptr_eq(of, &batch.table) => shape,
             _ => {
-                let shape = Shape::new(&batch.table, target.table.schema());
+                let shape = Shape::new(&batch.table, target.table.schema(), may_differ);
                 &target.shape.insert((batch.table.clone(), shape)).1
             }
         };

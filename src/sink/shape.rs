@@ -21,6 +21,8 @@ pub struct Shape {
     /// Of each column that goes on: where it stands, and what it is cast to.
     columns: Vec<(usize, Option<Target>)>,
     schema: SchemaRef,
+    /// A column that has nowhere to go, though all have to.
+    lost: Option<String>,
     /// Rows go on as they are.
     is_same: bool,
 }
@@ -34,14 +36,18 @@ struct Target {
 }
 
 impl Shape {
-    /// Binds the columns of a source table to those of its sink table that have their names.
-    pub fn new(source: &TableSchema, sink: &Schema) -> Self {
+    /// Binds the columns of a source table to those of its sink table that have their names. Unless the
+    /// sink `may_differ`, rows with a column that it does not have are an error.
+    pub fn new(source: &TableSchema, sink: &Schema, may_differ: bool) -> Self {
         let mut columns = Vec::with_capacity(source.columns.len());
         let mut fields = Vec::with_capacity(source.columns.len());
-        let mut is_same = true;
+        let (mut is_same, mut lost) = (true, None);
         for (at, column) in source.columns.iter().enumerate() {
             let Some(field) = named(&sink.fields, &column.name) else {
                 is_same = false;
+                if !may_differ {
+                    lost = Some(column.name.clone());
+                }
                 continue;
             };
             let arrow = field.data_type.arrow();
@@ -63,6 +69,7 @@ impl Shape {
             table: source.name.clone(),
             columns,
             schema: Arc::new(ArrowSchema::new(fields)),
+            lost,
             is_same,
         }
     }
@@ -74,6 +81,13 @@ impl Shape {
     pub fn fit(&self, rows: &RecordBatch) -> Result<RecordBatch> {
         if self.is_same {
             return Ok(rows.clone());
+        }
+        if let Some(lost) = &self.lost {
+            return Err(JobError::Definite(format!(
+                "table {}: its sink table has no column {lost}. Did someone drop or rename it? Add it \
+                 again, or remove the job's state and its sink tables to start again",
+                self.table
+            )));
         }
         let columns = self.columns.iter().map(|(at, target)| {
             let column = rows.columns().get(*at).ok_or_else(|| {

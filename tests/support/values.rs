@@ -69,6 +69,8 @@ fn rows(lines: &[String], columns: &[String]) -> Vec<Row> {
 /// The same text for the same value, be it a number, a decimal, a text, or a time of more digits.
 fn plain(value: &Value) -> String {
     let text = match value {
+        // A date that is none is NULL in the lake.
+        Value::String(text) if text.starts_with("0000-00-00") => "null".into(),
         Value::String(text) => text.clone(),
         Value::Bool(value) => u8::from(*value).to_string(),
         other => other.to_string(),

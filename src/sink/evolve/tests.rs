@@ -227,3 +227,49 @@ async fn keys_keep_their_type_and_may_be_renamed() {
         .unwrap_err();
     assert!(error.to_string().contains("key column"), "{error}");
 }
+
+/// The server was asked what the table is, and told of two statements at once, or of one and then of
+/// the other: whichever it was before the restart, no column is lost.
+#[tokio::test]
+async fn changes_that_come_together_or_apart_lose_no_column() {
+    use SchemaBehavior::Evolve;
+    let (x, y) = (
+        column("x", SourceType::Int, true),
+        column("y", SourceType::Int, true),
+    );
+    let add = |column: &Column, after: &str| Add(column.clone(), Some(after.into()));
+    let first = change("one", vec![add(&x, "b")], vec![a(), b(), x.clone()]);
+    let second = change(
+        "two",
+        vec![add(&y, "x")],
+        vec![a(), b(), x.clone(), y.clone()],
+    );
+    let both = |id: &str| {
+        let steps = vec![add(&x, "b"), add(&y, "x")];
+        change(id, steps, vec![a(), b(), x.clone(), y.clone()])
+    };
+    let whole = "0:id INT!, 1:a INT!, 2:b VARCHAR(10), 3:x INT, 4:y INT";
+    for ahead in [vec![&first, &second], vec![&first]] {
+        for id in ["one", "two", "other"] {
+            let start = table().await;
+            let mut table = start.clone();
+            for change in &ahead {
+                table = follow(&table, change, Evolve).await;
+            }
+            let base = without_later_statements(&start).await.unwrap();
+            let again = follow(&base, &both(id), Evolve).await;
+            let names = |table: &Table| {
+                let fields = table.schema().fields.iter();
+                fields.map(|field| field.name.clone()).collect::<Vec<_>>()
+            };
+            assert_eq!(names(&again), ["id", "a", "b", "x", "y"], "{ahead:?} {id}");
+        }
+    }
+    let start = table().await;
+    let done = follow(&start, &both("one"), Evolve).await;
+    assert_eq!(shown(&done), whole);
+    let base = without_later_statements(&start).await.unwrap();
+    let again = follow(&base, &first, Evolve).await;
+    let again = follow(&again, &second, Evolve).await;
+    assert_eq!(shown(&again), whole);
+}
