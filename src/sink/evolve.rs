@@ -147,24 +147,30 @@ pub async fn evolve(
             reread: plan.reread,
         });
     }
-    let Some((made, is_this)) = made_before(table, &change.id).await? else {
+    let later = later_schemas(table).await?;
+    let newest = later.last().unwrap_or(table).clone();
+    let is_ahead = mark(newest.schema()) != mark(table.schema());
+    if !is_ahead {
+        // Others may have changed the table meanwhile.
+        let Plan { steps, reread } = self::plan(change, newest.schema(), policy)?;
+        let table = make(newest, &steps, change).await?;
+        return Ok(Evolved { table, reread });
+    }
+    if let Some(made) = made_for(&change.id, &later)
+        && lacking(change, made.schema(), policy)?.steps.is_empty()
+    {
         return Ok(Evolved {
-            table: make(table, &plan.steps, change).await?,
+            table: made.clone(),
             reread: plan.reread,
         });
-    };
+    }
     // Where the server was asked what a table is now, it may have told of later statements too, and
     // another time of more of them: what is there is taken, and what it lacks comes on top.
-    let rest = lacking(change, made.schema(), policy)?;
-    let reread = match (rest.steps.is_empty(), is_this) {
-        (true, true) => plan.reread,
-        _ => Some("was followed as another change before the restart".to_owned()),
-    };
-    let table = match rest.steps.as_slice() {
-        [] => made,
-        steps => make(&made, steps, change).await?,
-    };
-    Ok(Evolved { table, reread })
+    let rest = lacking(change, newest.schema(), policy)?;
+    Ok(Evolved {
+        table: make(newest, &rest.steps, change).await?,
+        reread: Some("was followed as another change before the restart".to_owned()),
+    })
 }
 
 fn mark(schema: &Schema) -> Option<&String> {
@@ -197,22 +203,18 @@ pub async fn without_later_statements(table: &Table) -> Result<Table> {
     Ok(found)
 }
 
-/// The table at the schema that was made for a statement before, and that it was made for this one;
-/// else at its newest schema, where that was made for another.
-async fn made_before(table: &Table, id: &str) -> Result<Option<(Table, bool)>> {
-    let later = later_schemas(table).await?;
-    for made in &later {
-        if mark(made.schema()).is_some_and(|mark| mark == id) {
-            let made = without_later_statements(made).await?;
-            return Ok(Some((made, true)));
-        }
-    }
-    let newest = later.into_iter().next_back();
-    let newest = newest.filter(|newest| mark(newest.schema()) != mark(table.schema()));
-    Ok(newest.map(|newest| (newest, false)))
+/// Of the schemas behind a table's own the one that was made for a statement, with what others changed
+/// behind it.
+fn made_for<'a>(id: &str, later: &'a [Table]) -> Option<&'a Table> {
+    let is_this = |made: &&Table| mark(made.schema()).is_some_and(|mark| mark == id);
+    let behind = later.iter().skip_while(|made| !is_this(made));
+    behind.take_while(is_this).last()
 }
 
-async fn make(table: &Table, steps: &[Step], change: &SchemaChange) -> Result<Table> {
+async fn make(table: Table, steps: &[Step], change: &SchemaChange) -> Result<Table> {
+    if steps.is_empty() {
+        return Ok(table);
+    }
     let paths: Vec<[&str; 1]> = steps.iter().map(|step| [step.column()]).collect();
     let mut changes: Vec<LakeChange<'_>> = steps
         .iter()

@@ -26,6 +26,10 @@ pub(crate) struct Fault {
 /// Result of handling one value. Boxed, so that the good path stays in registers.
 pub(crate) type Handled<T = ()> = Result<T, Box<Fault>>;
 
+/// What is said of a NULL where there can be none: of the server's own rows, that the column is
+/// another one now.
+pub(crate) const NULL_IN_NOT_NULL: &str = "NULL in a column that is NOT NULL";
+
 /// A fault without advice.
 #[cold]
 pub(crate) fn fault(message: impl Into<Cow<'static, str>>) -> Box<Fault> {
@@ -195,7 +199,7 @@ impl ColumnBuffer {
 
     pub(crate) fn push_null(&mut self) -> Handled {
         if !self.nullable {
-            return Err(fault("NULL in a column that is NOT NULL"));
+            return Err(fault(NULL_IN_NOT_NULL));
         }
         match &mut self.values {
             Values::Bool(values) => values.append(false),

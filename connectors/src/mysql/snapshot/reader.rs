@@ -19,6 +19,7 @@ use crate::{
     change::wait_for_room,
     error::{Error, Result},
     mysql::{
+        buffer::NULL_IN_NOT_NULL,
         connect::{failed, shorten},
         registry::{Known, Registry},
         select::{SelectPlan, packet::PacketPlan},
@@ -145,7 +146,7 @@ impl ChunkReader for MysqlChunkReader {
             } else {
                 e.table(&schema.name)
             };
-            missing_table(e, &known.table)
+            ahead_of_log(e, &known.table)
         })?;
         check_hidden(&mut self.conn, &walk.plan, &known.table).await?;
         let seconds = started.elapsed().as_secs_f64().max(0.000_1);
@@ -277,15 +278,17 @@ impl MysqlChunkReader {
     }
 }
 
-/// A column, a table or its index that is gone was changed by a statement that the tail has yet to
-/// meet.
-fn missing_table(error: Error, table: &MysqlTable) -> Error {
+/// A column, a table or its index that is gone, and a NULL where there was none, come of a statement
+/// that the tail has yet to meet.
+fn ahead_of_log(error: Error, table: &MysqlTable) -> Error {
     let text = error.to_string();
     let gone = ["ERROR 1146 ", "ERROR 1054 ", "ERROR 1176 ", "42S02"];
-    match gone.iter().find(|code| text.contains(**code)) {
-        Some(_) => changed(table, "it has other columns or another name").cause(error),
-        None => error,
-    }
+    let what = match gone.iter().any(|code| text.contains(code)) {
+        true => "it has other columns or another name",
+        false if text.contains(NULL_IN_NOT_NULL) => "a column may be NULL now",
+        false => return error,
+    };
+    changed(table, what).cause(error)
 }
 
 /// Reads rows by key.
