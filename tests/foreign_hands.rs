@@ -160,10 +160,14 @@ async fn columns_are_added_and_widened() {
 
     let scene = Scene::prepared("hands_widen").await;
     scene.java("alter", &["type", "n", "BIGINT"], "");
+    scene.goes_on().await;
+
+    let scene = Scene::prepared("hands_narrow").await;
+    scene.java("alter", &["type", "n", "SMALLINT"], "");
     let mut process = scene.run();
     let status = process.ended(LIMIT).await;
-    scene.ended_definitely(status.code(), &process.output(), &["column n", "BIGINT"]);
-    scene.refuses(&["column n", "BIGINT"]).await;
+    scene.ended_definitely(status.code(), &process.output(), &["column n", "SMALLINT"]);
+    scene.refuses(&["column n", "SMALLINT"]).await;
     scene.begins_anew().await;
 }
 

@@ -209,7 +209,12 @@ ALTER TABLE t MODIFY e VARCHAR(30);
 INSERT INTO t VALUES (5, 5, 5, 5, '5', 'five')",
         )
         .await;
-    scene.ends_well().await;
+    let job = scene.job.clone();
+    let (lake, _) = scene.ends_well().await;
+    // The sink's wider columns are the same values for `verify`.
+    let mut verify = Headwater::start("verify", &job, &lake, None);
+    let status = verify.ended(Duration::from_secs(60)).await;
+    assert!(status.success(), "{}", verify.output());
 }
 
 /// D6: nothing past a change that cannot be held is committed.

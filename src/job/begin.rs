@@ -188,7 +188,19 @@ async fn reopen(
     record: &Record,
     snapshots: &BTreeMap<String, i64>,
 ) -> Result<Vec<(Arc<TableSchema>, OpenTable)>> {
-    let schemas = job.source.tables(&record.source)?;
+    let mut schemas = job.source.tables(&record.source)?;
+    for state in record.tables.iter().filter(|state| state.dropped) {
+        let sink = &state.sink;
+        if job
+            .catalog
+            .table(&sink.database, &sink.table)
+            .await?
+            .is_none()
+        {
+            tracing::info!(table = %state.source, "gone at the source and in the lake");
+            schemas.retain(|schema| schema.name != state.source);
+        }
+    }
     let opened: Vec<(Arc<TableSchema>, OpenTable)> = stream::iter(schemas)
         .map(|schema| async move {
             let state = table_state(record, &schema.name)?;

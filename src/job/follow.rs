@@ -12,6 +12,8 @@ use headwater_connectors::{
     change::{ColumnStep, RowsAfter, SchemaChange, TableDropped},
 };
 
+use headwater_paimon::WriteSettings;
+
 use super::{
     pipeline::{Pipeline, lock},
     snapshot::Work,
@@ -119,7 +121,10 @@ impl Pipeline {
                 table: self.sink.table(&table.source)?.clone(),
                 buckets: self.buckets.get(&table.source).cloned(),
                 below: table.sweep_below?,
-                settings: self.sink.settings(),
+                settings: WriteSettings {
+                    max_buffered_bytes: self.sink.settings().max_buffered_bytes / 4,
+                    ..self.sink.settings()
+                },
             };
             Some((table.source.clone(), sweep))
         });

@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
+use arrow_cast::{CastOptions, cast_with_options};
 use arrow_row::{RowConverter, SortField};
-use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use headwater_connectors::{TableName, TableSchema};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -59,14 +60,14 @@ impl RowHasher {
         })
     }
 
-    /// The table's columns of a batch, in the source's order.
+    /// The table's columns of a batch, in the source's order and types.
     pub(super) fn bind(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let columns = self
             .schema
             .fields()
             .iter()
             .map(|field| {
-                let column = batch.column_by_name(field.name()).ok_or_else(|| {
+                let column = named(batch, field.name()).ok_or_else(|| {
                     JobError::Definite(format!(
                         "table {}: column {} of the source is missing in the lake",
                         self.table,
@@ -74,13 +75,16 @@ impl RowHasher {
                     ))
                 })?;
                 if !column.data_type().equals_datatype(field.data_type()) {
-                    return Err(JobError::Definite(format!(
-                        "table {}: column {} is {} in the lake and {} at the source",
-                        self.table,
-                        field.name(),
-                        column.data_type(),
-                        field.data_type()
-                    )));
+                    return narrowed(column, field.data_type()).ok_or_else(|| {
+                        JobError::Definite(format!(
+                            "table {}: column {} is {} in the lake and {} at the source, and has \
+                             values that are none of the source's",
+                            self.table,
+                            field.name(),
+                            column.data_type(),
+                            field.data_type()
+                        ))
+                    });
                 }
                 Ok(column.clone())
             })
@@ -112,14 +116,40 @@ impl RowHasher {
     }
 }
 
+/// The values of a sink's wider column as the source's type; `None` when one of them is no such value.
+fn narrowed(column: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
+    let strict = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    let narrow = cast_with_options(column, to, &strict).ok()?;
+    let back = cast_with_options(&narrow, column.data_type(), &strict).ok()?;
+    let encoder = RowConverter::new(vec![SortField::new(column.data_type().clone())]).ok()?;
+    let rows = |column: &ArrayRef| encoder.convert_columns(std::slice::from_ref(column)).ok();
+    let (before, after) = (rows(column)?, rows(&back)?);
+    before.iter().eq(after.iter()).then_some(narrow)
+}
+
+/// A column by name: as it is spelt, or else in any case.
+fn named<'a>(batch: &'a RecordBatch, name: &str) -> Option<&'a ArrayRef> {
+    batch.column_by_name(name).or_else(|| {
+        let lower = name.to_lowercase();
+        let fields = batch.schema_ref().fields();
+        let at = fields
+            .iter()
+            .position(|field| field.name().to_lowercase() == lower)?;
+        batch.columns().get(at)
+    })
+}
+
 fn cannot_hash(table: &TableName, error: ArrowError) -> JobError {
     JobError::Internal(format!("cannot hash rows of {table}: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{Int64Array, StringArray};
-    use headwater_connectors::{Column, DataType};
+    use arrow_array::{Decimal128Array, Int32Array, Int64Array, StringArray};
+    use headwater_connectors::{Column, DataType as SourceType};
 
     use super::*;
 
@@ -135,9 +165,9 @@ mod tests {
             name: TableName::new("d", "t"),
             version: 0,
             columns: vec![
-                column("a", DataType::String),
-                column("b", DataType::String),
-                column("c", DataType::BigInt),
+                column("a", SourceType::String),
+                column("b", SourceType::String),
+                column("c", SourceType::BigInt),
             ],
             primary_key: vec!["c".into(), "a".into()],
             comment: None,
@@ -167,6 +197,29 @@ mod tests {
         found.sort_unstable();
         found.dedup();
         assert_eq!(found.len(), 5);
+    }
+
+    #[test]
+    fn wider_columns_have_the_same_values_or_none_of_the_source_s() {
+        let wide: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None]));
+        let narrow: ArrayRef = Arc::new(Int32Array::from(vec![Some(7), None]));
+        assert_eq!(narrowed(&wide, &DataType::Int32).as_ref(), Some(&narrow));
+        let large: ArrayRef = Arc::new(Int64Array::from(vec![1 << 40]));
+        assert_eq!(narrowed(&large, &DataType::Int32), None);
+        let text: ArrayRef = Arc::new(StringArray::from(vec![Some("7"), None]));
+        assert_eq!(narrowed(&text, &DataType::Int32).as_ref(), Some(&narrow));
+        let text: ArrayRef = Arc::new(StringArray::from(vec!["07"]));
+        assert_eq!(narrowed(&text, &DataType::Int32), None);
+        let decimal = |value: i128, precision, scale| -> ArrayRef {
+            let column = Decimal128Array::from(vec![value]);
+            Arc::new(column.with_precision_and_scale(precision, scale).unwrap())
+        };
+        let to = DataType::Decimal128(8, 2);
+        assert_eq!(
+            narrowed(&decimal(12_500, 10, 4), &to),
+            Some(decimal(125, 8, 2))
+        );
+        assert_eq!(narrowed(&decimal(12_345, 10, 4), &to), None);
     }
 
     #[test]

@@ -113,7 +113,18 @@ impl Verifier<'_> {
         let running = Lease::holder(self.state).await?.is_some();
         let mut notes = Vec::new();
         let cut = self.begin(running, deadline, &mut notes).await?;
-        let schemas = self.source.tables(&cut.record.source)?;
+        let mut schemas = self.source.tables(&cut.record.source)?;
+        schemas.retain(|schema| {
+            let mut tables = cut.record.tables.iter();
+            let dropped = tables.any(|table| table.source == schema.name && table.dropped);
+            if dropped {
+                notes.push(format!(
+                    "{} is gone at the source: its sink table stays, and is not compared",
+                    schema.name
+                ));
+            }
+            !dropped
+        });
         let budget = Arc::new(Budget::new(self.options.memory_rows));
         let (budget, first) = (&budget, &cut);
         let compared: Vec<(TableVerdict, Option<Open>)> =
