@@ -7,9 +7,11 @@
 //! level asks of large pages. So it is tried, column by column.
 
 use std::{
-    cell::RefCell,
     mem::swap,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use parquet::errors::Result;
@@ -26,7 +28,7 @@ const LONG_MATCH_BYTES: usize = 256 << 10;
 /// pays, so that small files cost no more; a later one costs up to seven pages' time.
 const FIRST_PAGES: u32 = 16;
 const NEXT_PAGES: u32 = 128;
-/// What a thread keeps for the next page, at most.
+/// What is kept of a page's room for the next one, at most.
 const KEPT_BYTES: usize = 1 << 20;
 
 /// Where zstd looks for matches.
@@ -125,15 +127,18 @@ struct Zstd {
     packed: Vec<u8>,
 }
 
-thread_local! {
-    /// About 700 KB of memory for each thread that writes, whatever the files and their columns.
-    static ZSTD: RefCell<Option<Zstd>> = const { RefCell::new(None) };
-}
+/// Compressors that nobody uses now: about 700 KB each. The process has them together, since files are
+/// written on whichever of hundreds of threads is free.
+static KEPT: Mutex<Vec<Zstd>> = Mutex::new(Vec::new());
+/// As many are kept: more pages are seldom compressed at a time.
+const KEPT_MAX: usize = 4;
 
 impl Zstd {
-    /// With the thread's own.
+    /// With one of those that are kept, or a new one.
     fn with<T>(run: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        let mut zstd = match ZSTD.with(|kept| kept.borrow_mut().take()) {
+        let kept = || KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = kept().pop();
+        let mut zstd = match free {
             Some(zstd) => zstd,
             None => Self {
                 compressor: Compressor::new(LEVEL)?,
@@ -145,7 +150,10 @@ impl Zstd {
         if zstd.packed.capacity() > KEPT_BYTES {
             zstd.packed = Vec::new();
         }
-        ZSTD.with(|kept| kept.borrow_mut().replace(zstd));
+        let mut kept = kept();
+        if kept.len() < KEPT_MAX {
+            kept.push(zstd);
+        }
         Ok(done)
     }
 
