@@ -30,7 +30,8 @@ impl Pipeline {
     pub(super) async fn follow(&mut self, change: SchemaChange) -> Result<()> {
         let name = change.table.name.clone();
         // The lake first, then the schema that chunks are read with.
-        let evolved = self.sink.apply(&change).await?;
+        let came_back = std::mem::take(&mut self.state(&name)?.dropped);
+        let evolved = self.sink.apply(&change, came_back).await?;
         tracing::info!(
             table = %name,
             statement = change.statement,
@@ -43,7 +44,6 @@ impl Pipeline {
             captured.schema = change.table.clone();
             captured.table = evolved.table;
         }
-        let came_back = std::mem::take(&mut self.state(&name)?.dropped);
         let keeps_old = came_back && !self.sink.policy().drops();
         let rows = match (change.rows, evolved.reread) {
             (RowsAfter::Kept, Some(reason)) => RowsAfter::Unknown(reason),

@@ -35,6 +35,9 @@ pub struct SchemaPolicy {
     pub behavior: SchemaBehavior,
     /// Kinds that are applied.
     pub kinds: BTreeSet<SchemaChangeKind>,
+    /// The table was dropped and another has its name now: columns of a type that nothing holds
+    /// together with the old one are replaced.
+    pub is_another: bool,
 }
 
 impl Default for SchemaPolicy {
@@ -55,6 +58,7 @@ impl Default for SchemaPolicy {
                 RenameColumn,
                 TruncateTable,
             ]),
+            is_another: false,
         }
     }
 }
@@ -301,6 +305,8 @@ struct Planner<'a> {
     fields: Vec<DataField>,
     keys: Vec<String>,
     plan: Plan,
+    /// The source's table is another one of the same name.
+    is_another: bool,
 }
 
 fn plan(change: &SchemaChange, sink: &Schema, policy: &SchemaPolicy) -> Result<Plan> {
@@ -310,6 +316,7 @@ fn plan(change: &SchemaChange, sink: &Schema, policy: &SchemaPolicy) -> Result<P
         fields: sink.fields.clone(),
         keys: sink.primary_keys.clone(),
         plan: Plan::default(),
+        is_another: policy.is_another,
     };
     for step in &change.steps {
         let (fields, done) = (planner.fields.clone(), planner.plan.steps.len());
@@ -510,7 +517,7 @@ impl Planner<'_> {
             )));
         }
         let Some(becomes) = becomes else {
-            if self.policy.behavior == SchemaBehavior::Lenient {
+            if self.policy.behavior == SchemaBehavior::Lenient || self.is_another {
                 self.replace(field, column);
                 return Ok(());
             }

@@ -147,8 +147,9 @@ impl Sink {
     }
 
     /// Follows a schema change: what is buffered goes out under the old schema, and the sink table
-    /// becomes what the job file wants it to. A change that was followed before is found.
-    pub async fn apply(&mut self, change: &SchemaChange) -> Result<Evolved> {
+    /// becomes what the job file wants it to. A change that was followed before is found. `is_another`:
+    /// the source's table was dropped and made anew.
+    pub async fn apply(&mut self, change: &SchemaChange, is_another: bool) -> Result<Evolved> {
         self.begin_flush(&change.table.name);
         let target = self.tables.get(&change.table.name).ok_or_else(|| {
             JobError::Definite(format!(
@@ -158,7 +159,11 @@ impl Sink {
                 change.table.name, change.statement, change.position
             ))
         })?;
-        let evolved = evolve::evolve(&target.table, change, &self.policy).await?;
+        let policy = SchemaPolicy {
+            is_another,
+            ..self.policy.clone()
+        };
+        let evolved = evolve::evolve(&target.table, change, &policy).await?;
         let target = self.target(&change.table.name)?;
         target.table = evolved.table.clone();
         target.shape = None;
