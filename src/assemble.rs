@@ -97,7 +97,6 @@ fn settings(file: &JobFile) -> Result<Settings> {
             policy: SchemaPolicy {
                 behavior: file.pipeline.schema_behavior,
                 kinds: file.sink.schema_changes.clone(),
-                is_another: false,
             },
         },
         retry_max: RETRY_MAX,

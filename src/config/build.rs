@@ -259,7 +259,7 @@ impl Reader {
     fn schema_changes(&mut self) -> BTreeSet<SchemaChangeKind> {
         let mut wanted = self.change_list("include.schema.changes");
         if wanted.is_empty() {
-            wanted = text::schema_change("all").unwrap_or_default();
+            wanted = SchemaChangeKind::all().into_iter().collect();
         }
         let mut wanted: BTreeSet<SchemaChangeKind> = wanted.into_iter().collect();
         wanted.insert(SchemaChangeKind::CreateTable);

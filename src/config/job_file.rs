@@ -126,6 +126,14 @@ pub enum SchemaChangeKind {
     TruncateTable,
 }
 
+impl SchemaChangeKind {
+    /// Every kind.
+    pub fn all() -> BTreeSet<Self> {
+        let all = super::text::SCHEMA_CHANGES.iter();
+        all.map(|(_, kind)| *kind).collect()
+    }
+}
+
 /// An item of `route`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {

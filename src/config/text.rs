@@ -122,7 +122,7 @@ pub(crate) fn partition_keys(text: &str) -> Result<BTreeMap<TableName, Vec<Strin
 }
 
 /// Every kind of schema change with its name.
-const SCHEMA_CHANGES: [(&str, SchemaChangeKind); 8] = [
+pub(crate) const SCHEMA_CHANGES: [(&str, SchemaChangeKind); 8] = [
     ("add.column", SchemaChangeKind::AddColumn),
     ("alter.column.type", SchemaChangeKind::AlterColumnType),
     ("alter.table.comment", SchemaChangeKind::AlterTableComment),

@@ -6,8 +6,6 @@
 //! that names the statement: when the log is read again after a restart, what was done is found by
 //! its mark and never done twice.
 
-use std::collections::BTreeSet;
-
 use headwater_connectors::{
     Column, TableSchema,
     change::{ColumnStep, SchemaChange},
@@ -17,7 +15,8 @@ use headwater_paimon::{
 };
 
 use super::{
-    shape::{common, holds, named},
+    policy::SchemaPolicy,
+    shape::{common, holds, named, position},
     types::{lake_field, lake_type},
 };
 use crate::{
@@ -27,76 +26,6 @@ use crate::{
 
 /// Table option that names the statement a schema was made for.
 const MARK: &str = "headwater.statement";
-
-/// What the job file says about schema changes.
-#[derive(Debug, Clone)]
-pub struct SchemaPolicy {
-    /// `schema.change.behavior`
-    pub behavior: SchemaBehavior,
-    /// Kinds that are applied.
-    pub kinds: BTreeSet<SchemaChangeKind>,
-    /// The table was dropped and another has its name now: columns of a type that nothing holds
-    /// together with the old one are replaced.
-    pub is_another: bool,
-}
-
-impl Default for SchemaPolicy {
-    fn default() -> Self {
-        use SchemaChangeKind::{
-            AddColumn, AlterColumnType, AlterTableComment, CreateTable, DropColumn, DropTable,
-            RenameColumn, TruncateTable,
-        };
-        Self {
-            behavior: SchemaBehavior::Lenient,
-            kinds: BTreeSet::from([
-                AddColumn,
-                AlterColumnType,
-                AlterTableComment,
-                CreateTable,
-                DropColumn,
-                DropTable,
-                RenameColumn,
-                TruncateTable,
-            ]),
-            is_another: false,
-        }
-    }
-}
-
-impl SchemaPolicy {
-    /// Whether changes of a kind are applied as they are.
-    fn evolves(&self, kind: SchemaChangeKind) -> bool {
-        let evolves = matches!(
-            self.behavior,
-            SchemaBehavior::Evolve | SchemaBehavior::TryEvolve
-        );
-        evolves && self.kinds.contains(&kind)
-    }
-
-    /// Whether what a change adds is taken over: all but `ignore` do.
-    fn widens(&self, kind: SchemaChangeKind) -> bool {
-        self.behavior != SchemaBehavior::Ignore && self.kinds.contains(&kind)
-    }
-
-    /// Whether TRUNCATE empties the sink table.
-    pub fn truncates(&self) -> bool {
-        self.evolves(SchemaChangeKind::TruncateTable)
-    }
-
-    /// Whether the rows of a dropped table go when one of its name comes again.
-    pub fn drops(&self) -> bool {
-        self.evolves(SchemaChangeKind::DropTable)
-    }
-
-    /// Whether the sink may lack columns of its source, or have others of their name.
-    pub fn may_differ(&self) -> bool {
-        matches!(
-            self.behavior,
-            SchemaBehavior::Ignore | SchemaBehavior::TryEvolve
-        ) || !self.kinds.contains(&SchemaChangeKind::AddColumn)
-            || !self.kinds.contains(&SchemaChangeKind::AlterColumnType)
-    }
-}
 
 /// One change of the sink's schema.
 #[derive(Debug, Clone, PartialEq)]
@@ -129,7 +58,9 @@ pub struct Evolved {
     pub reread: Option<String>,
 }
 
-/// Follows a change: `table` is the sink table as of the rows before it.
+/// Follows a change: `table` is the sink table as of the rows before it. `is_another`: the source's
+/// table was dropped and another has its name now, so that columns of a type that nothing holds together
+/// with the old one are replaced.
 ///
 /// # Errors
 /// [`JobError::Definite`] for what cannot be followed, by table, column, types, statement, position.
@@ -137,6 +68,7 @@ pub async fn evolve(
     table: &Table,
     change: &SchemaChange,
     policy: &SchemaPolicy,
+    is_another: bool,
 ) -> Result<Evolved> {
     if policy.behavior == SchemaBehavior::Exception {
         return Err(refused(
@@ -144,7 +76,8 @@ pub async fn evolve(
             "its schema changed, and schema.change.behavior is exception",
         ));
     }
-    let plan = plan(change, table.schema(), policy)?;
+    let planned = |sink: &Schema| plan(change, sink, policy, is_another);
+    let plan = planned(table.schema())?;
     if plan.steps.is_empty() {
         return Ok(Evolved {
             table: table.clone(),
@@ -156,12 +89,17 @@ pub async fn evolve(
     let is_ahead = mark(newest.schema()) != mark(table.schema());
     if !is_ahead {
         // Others may have changed the table meanwhile.
-        let Plan { steps, reread } = self::plan(change, newest.schema(), policy)?;
+        let Plan { steps, reread } = match later.is_empty() {
+            true => plan,
+            false => planned(newest.schema())?,
+        };
         let table = make(newest, &steps, change).await?;
         return Ok(Evolved { table, reread });
     }
     if let Some(made) = made_for(&change.id, &later)
-        && lacking(change, made.schema(), policy)?.steps.is_empty()
+        && lacking(change, made.schema(), policy, is_another)?
+            .steps
+            .is_empty()
     {
         return Ok(Evolved {
             table: made.clone(),
@@ -170,7 +108,7 @@ pub async fn evolve(
     }
     // Where the server was asked what a table is now, it may have told of later statements too, and
     // another time of more of them: what is there is taken, and what it lacks comes on top.
-    let rest = lacking(change, newest.schema(), policy)?;
+    let rest = lacking(change, newest.schema(), policy, is_another)?;
     Ok(Evolved {
         table: make(newest, &rest.steps, change).await?,
         reread: Some("was followed as another change before the restart".to_owned()),
@@ -291,11 +229,11 @@ impl Step {
     }
 }
 
-fn place(after: &Option<String>) -> ColumnPlace<'_> {
-    match after {
-        Some(name) => ColumnPlace::After(name),
-        None => ColumnPlace::First,
-    }
+/// The place behind a column; first when there is none.
+pub(super) fn place(after: &Option<String>) -> ColumnPlace<'_> {
+    after
+        .as_deref()
+        .map_or(ColumnPlace::First, ColumnPlace::After)
 }
 
 /// Plans a change on a copy of the sink's columns, step by step.
@@ -309,14 +247,19 @@ struct Planner<'a> {
     is_another: bool,
 }
 
-fn plan(change: &SchemaChange, sink: &Schema, policy: &SchemaPolicy) -> Result<Plan> {
+fn plan(
+    change: &SchemaChange,
+    sink: &Schema,
+    policy: &SchemaPolicy,
+    is_another: bool,
+) -> Result<Plan> {
     let mut planner = Planner {
         change,
         policy,
         fields: sink.fields.clone(),
         keys: sink.primary_keys.clone(),
         plan: Plan::default(),
-        is_another: policy.is_another,
+        is_another,
     };
     for step in &change.steps {
         let (fields, done) = (planner.fields.clone(), planner.plan.steps.len());
@@ -336,7 +279,12 @@ fn plan(change: &SchemaChange, sink: &Schema, policy: &SchemaPolicy) -> Result<P
 }
 
 /// What a sink table lacks of a change's columns.
-fn lacking(change: &SchemaChange, sink: &Schema, policy: &SchemaPolicy) -> Result<Plan> {
+fn lacking(
+    change: &SchemaChange,
+    sink: &Schema,
+    policy: &SchemaPolicy,
+    is_another: bool,
+) -> Result<Plan> {
     let mut behind = None;
     let mut steps = Vec::new();
     for column in &change.table.columns {
@@ -350,7 +298,7 @@ fn lacking(change: &SchemaChange, sink: &Schema, policy: &SchemaPolicy) -> Resul
         steps,
         ..change.clone()
     };
-    plan(&change, sink, policy)
+    plan(&change, sink, policy, is_another)
 }
 
 impl Planner<'_> {
@@ -411,12 +359,16 @@ impl Planner<'_> {
     }
 
     fn push_field(&mut self, field: DataField, after: Option<String>) {
-        let at = after.as_ref().and_then(|name| {
-            let mut fields = self.fields.iter();
-            fields.position(|field| field.name == *name)
-        });
-        self.fields.insert(at.map_or(0, |at| at + 1), field.clone());
+        self.insert(field.clone(), after.as_deref());
         self.plan.steps.push(Step::Add(field, after));
+    }
+
+    fn insert(&mut self, field: DataField, after: Option<&str>) {
+        let at = after.and_then(|name| {
+            let mut fields = self.fields.iter();
+            fields.position(|field| field.name == name)
+        });
+        self.fields.insert(at.map_or(0, |at| at + 1), field);
     }
 
     fn drop(&mut self, name: &str) -> Result<()> {
@@ -558,10 +510,7 @@ impl Planner<'_> {
     }
 
     fn move_to(&mut self, name: &str, after: Option<&str>) {
-        let evolves = matches!(
-            self.policy.behavior,
-            SchemaBehavior::Evolve | SchemaBehavior::TryEvolve
-        );
+        let evolves = self.policy.is_evolving();
         let Some(field) = self.find(name).cloned().filter(|_| evolves) else {
             return;
         };
@@ -573,12 +522,8 @@ impl Planner<'_> {
             },
         };
         self.fields.retain(|other| other.name != field.name);
-        let at = after.as_ref().and_then(|name| {
-            let mut fields = self.fields.iter();
-            fields.position(|field| field.name == *name)
-        });
         let name = field.name.clone();
-        self.fields.insert(at.map_or(0, |at| at + 1), field);
+        self.insert(field, after.as_deref());
         self.plan.steps.push(Step::Move(name, after));
     }
 
@@ -587,10 +532,8 @@ impl Planner<'_> {
     fn allow_nulls(&mut self) {
         let source: &TableSchema = &self.change.table;
         let missing = |field: &&mut DataField| {
-            let same = |column: &&Column| {
-                column.name == field.name || column.name.to_lowercase() == field.name.to_lowercase()
-            };
-            let column = source.columns.iter().find(same);
+            let names = source.columns.iter().map(|column| column.name.as_str());
+            let column = position(names, &field.name).and_then(|at| source.columns.get(at));
             !field.nullable && column.is_none_or(|column| column.nullable)
         };
         let keys = &self.keys;

@@ -9,6 +9,7 @@ mod commit;
 mod evolve;
 mod flush;
 mod open;
+mod policy;
 mod prepared;
 mod shape;
 mod sweep;
@@ -17,7 +18,7 @@ pub mod types;
 use std::{collections::HashMap, sync::Arc};
 
 pub use commit::{CommitContext, Committer, PreparedCheck, SNAPSHOT_PHASE, TablesCommitted};
-pub use evolve::{Evolved, SchemaPolicy};
+pub use evolve::Evolved;
 pub use flush::Flushing;
 use flush::{Flush, InFlight};
 use headwater_connectors::{ChangeBatch, RowKinds, TableName, TableSchema, change::SchemaChange};
@@ -25,7 +26,8 @@ use headwater_paimon::{
     DynamicBucketAssigner, IndexMemory, SharedBuckets, Table, WriteBuffer, WriteSettings,
 };
 pub use open::{OpenTable, SinkOptions, filled_error, open_existing, open_new};
-pub use shape::Shape;
+pub use policy::SchemaPolicy;
+pub use shape::{Shape, position as column_position};
 pub use sweep::{ROOM as SWEEP_ROOM, Sweep};
 
 use crate::error::{JobError, Result};
@@ -159,11 +161,7 @@ impl Sink {
                 change.table.name, change.statement, change.position
             ))
         })?;
-        let policy = SchemaPolicy {
-            is_another,
-            ..self.policy.clone()
-        };
-        let evolved = evolve::evolve(&target.table, change, &policy).await?;
+        let evolved = evolve::evolve(&target.table, change, &self.policy, is_another).await?;
         let target = self.target(&change.table.name)?;
         target.table = evolved.table.clone();
         target.shape = None;
@@ -182,10 +180,7 @@ impl Sink {
 
     /// Forgets the rows of a table that no checkpoint has taken; gives the flushes that hold some.
     pub fn forget(&mut self, name: &TableName) -> Flushing {
-        if let Some(buffer) = self.tables.get_mut(name).and_then(|it| it.buffer.take()) {
-            let bytes = buffer.buffered_bytes();
-            self.buffered_bytes = self.buffered_bytes.saturating_sub(bytes);
-        }
+        self.take_buffer(name);
         let flushes = std::mem::take(&mut self.flushes);
         let (gone, kept) = flushes.into_iter().partition(|flush| flush.is_of(name));
         self.flushes = kept;
@@ -239,17 +234,19 @@ impl Sink {
 
     /// Begins to write what is buffered for a table, if anything.
     fn begin_flush(&mut self, name: &TableName) {
-        let Some(target) = self.tables.get_mut(name) else {
-            return;
-        };
-        let Some(buffer) = target.buffer.take() else {
-            return;
-        };
+        if let Some((table, buffer)) = self.take_buffer(name) {
+            let flush = Flush::begin(name.clone(), table, buffer, &self.in_flight);
+            self.flushes.push(flush);
+        }
+    }
+
+    /// What is buffered for a table, if anything, with the table it is for.
+    fn take_buffer(&mut self, name: &TableName) -> Option<(Table, WriteBuffer)> {
+        let target = self.tables.get_mut(name)?;
+        let buffer = target.buffer.take()?;
         let bytes = buffer.buffered_bytes();
         self.buffered_bytes = self.buffered_bytes.saturating_sub(bytes);
-        let table = target.table.clone();
-        self.flushes
-            .push(Flush::begin(name.clone(), table, buffer, &self.in_flight));
+        Some((target.table.clone(), buffer))
     }
 
     fn target(&mut self, name: &TableName) -> Result<&mut Target> {

@@ -6,7 +6,8 @@ use headwater_connectors::{TableName, TableSchema};
 use headwater_paimon::{Catalog, ColumnPlace, DataField, Error as LakeError, Schema, Table};
 
 use super::{
-    evolve::{SchemaPolicy, without_later_statements},
+    evolve::{place, without_later_statements},
+    policy::SchemaPolicy,
     shape::named,
     types::{self, SnapshotRows},
 };
@@ -225,13 +226,10 @@ async fn fit(
             }
         }
     }
-    let placed = missing.iter().map(|(field, after)| {
-        let place = after
-            .as_deref()
-            .map_or(ColumnPlace::First, ColumnPlace::After);
-        (field.clone(), place)
-    });
-    let placed: Vec<(DataField, ColumnPlace<'_>)> = placed.collect();
+    let placed: Vec<(DataField, ColumnPlace<'_>)> = missing
+        .iter()
+        .map(|(field, after)| (field.clone(), place(after)))
+        .collect();
     let table = match placed.is_empty() || may_differ {
         true => table,
         false => table.add_columns(&placed).await?,

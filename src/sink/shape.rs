@@ -124,16 +124,19 @@ fn is_list(data_type: &ArrowType) -> bool {
     matches!(data_type, ArrowType::List(_))
 }
 
+/// Where a name stands: as it is spelt, or else in any case.
+pub fn position<'a>(names: impl Iterator<Item = &'a str> + Clone, name: &str) -> Option<usize> {
+    let exact = names.clone().position(|own| own == name);
+    exact.or_else(|| {
+        let (lower, mut names) = (name.to_lowercase(), names);
+        names.position(|own| own.to_lowercase() == lower)
+    })
+}
+
 /// A column of the sink by name: as it is spelt, or else in any case.
 pub fn named<'a>(fields: &'a [DataField], name: &str) -> Option<&'a DataField> {
-    let exact = fields.iter().find(|field| field.name == name);
-    exact.or_else(|| {
-        let lower = name.to_lowercase();
-        let mut folded = fields
-            .iter()
-            .filter(|field| field.name.to_lowercase() == lower);
-        folded.next()
-    })
+    let at = position(fields.iter().map(|field| field.name.as_str()), name)?;
+    fields.get(at)
 }
 
 /// Whether a column of the sink holds every value of another type as the same value.

@@ -13,7 +13,10 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use headwater_connectors::{TableName, TableSchema};
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::error::{JobError, Result};
+use crate::{
+    error::{JobError, Result},
+    sink,
+};
 
 /// Hashes rows of one table.
 pub(super) struct RowHasher {
@@ -132,14 +135,9 @@ fn narrowed(column: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
 
 /// A column by name: as it is spelt, or else in any case.
 fn named<'a>(batch: &'a RecordBatch, name: &str) -> Option<&'a ArrayRef> {
-    batch.column_by_name(name).or_else(|| {
-        let lower = name.to_lowercase();
-        let fields = batch.schema_ref().fields();
-        let at = fields
-            .iter()
-            .position(|field| field.name().to_lowercase() == lower)?;
-        batch.columns().get(at)
-    })
+    let fields = batch.schema_ref().fields().iter();
+    let at = sink::column_position(fields.map(|field| field.name().as_str()), name)?;
+    batch.columns().get(at)
 }
 
 fn cannot_hash(table: &TableName, error: ArrowError) -> JobError {

@@ -73,7 +73,9 @@ fn shown(table: &Table) -> String {
 }
 
 async fn follow(table: &Table, change: &SchemaChange, behavior: SchemaBehavior) -> Table {
-    let evolved = evolve(table, change, &policy(behavior)).await.unwrap();
+    let evolved = evolve(table, change, &policy(behavior), false)
+        .await
+        .unwrap();
     evolved.table
 }
 
@@ -102,11 +104,11 @@ async fn behaviors_have_their_meaning() {
         (Ignore, "0:id INT!, 1:a INT, 2:b VARCHAR(10)", false),
     ] {
         let (table, policy) = (table().await, policy(behavior));
-        let evolved = evolve(&table, &change, &policy).await.unwrap();
+        let evolved = evolve(&table, &change, &policy, false).await.unwrap();
         assert_eq!(shown(&evolved.table), expected, "{behavior:?}");
         assert_eq!(evolved.reread.is_some(), rereads, "{behavior:?}");
     }
-    let error = evolve(&table().await, &change, &policy(Exception)).await;
+    let error = evolve(&table().await, &change, &policy(Exception), false).await;
     let error = error.unwrap_err().to_string();
     assert!(
         error.contains("d.t") && error.contains("ALTER TABLE t"),
@@ -130,7 +132,7 @@ async fn types_become_wider_and_never_narrower() {
         (Evolve, SourceType::Date, None),
         (Lenient, SourceType::Date, Some("DATE")),
     ] {
-        let evolved = evolve(&table().await, &alter(to.clone()), &policy(behavior)).await;
+        let evolved = evolve(&table().await, &alter(to.clone()), &policy(behavior), false).await;
         match expected {
             Some(expected) => {
                 let evolved = evolved.unwrap();
@@ -222,7 +224,7 @@ async fn keys_keep_their_type_and_may_be_renamed() {
     let mut schema = TableSchema::clone(&changed.table);
     schema.columns[0] = wide;
     changed.table = Arc::new(schema);
-    let error = evolve(&table, &changed, &policy(Lenient))
+    let error = evolve(&table, &changed, &policy(Lenient), false)
         .await
         .unwrap_err();
     assert!(error.to_string().contains("key column"), "{error}");
