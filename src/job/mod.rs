@@ -7,6 +7,7 @@ pub mod gate;
 mod index;
 pub mod limit;
 mod pipeline;
+mod prepare;
 pub mod settings;
 #[cfg(test)]
 mod simulation;
