@@ -8,7 +8,7 @@ use std::{
 
 use headwater_connectors::mysql::{
     MysqlOptions, MysqlSource,
-    options::{Password, ServerIds, Startup as MysqlStartup, TableFilter, TypeOptions},
+    options::{Hosts, Password, ServerIds, Startup as MysqlStartup, TableFilter, TypeOptions},
     replica_uuid,
 };
 use headwater_paimon::{Catalog, Error as LakeError, Location};
@@ -16,7 +16,7 @@ use secrecy::ExposeSecret;
 
 use crate::{
     checkpoint::StateStore,
-    config::{JobFile, StartupMode},
+    config::{JobFile, NewTables, StartupMode},
     error::{JobError, Result},
     job::{Job, Settings, Startup},
     route::Router,
@@ -89,6 +89,7 @@ fn settings(file: &JobFile) -> Result<Settings> {
         },
         memory_bytes: usize::try_from(file.limits.memory_bytes).unwrap_or(usize::MAX),
         concurrent_chunks: file.snapshot_workers() as usize,
+        adds_tables: file.source.new_tables != NewTables::Ignored,
         rows_per_second: file.limits.source.rows_per_second,
         router,
         sink: SinkOptions {
@@ -131,8 +132,10 @@ fn mysql_options(file: &JobFile) -> Result<MysqlOptions> {
         connections_max: source
             .connection_pool_size
             .min(file.limits.source.connections_max) as usize,
+        capture_created: source.new_tables == NewTables::AtOnce,
         accept_foreign_key_cascades: source.accept_foreign_key_cascades,
-        ..MysqlOptions::new(&source.hostname, source.port, &source.username)
+        hosts: Hosts::parse(&source.hostname, source.port)?,
+        ..MysqlOptions::new("", source.port, &source.username)
     })
 }
 

@@ -1,6 +1,8 @@
 //! `headwater check`: everything that would go wrong, before it does. Each check is named; none
 //! stops the others.
 
+use std::collections::BTreeSet;
+
 use headwater_connectors::{Check, CheckStatus, TableSchema};
 
 use crate::{
@@ -28,7 +30,26 @@ pub async fn check(job: &Job) -> Vec<Check> {
     if reached && !away {
         checks.extend(targets(job).await);
     }
+    spare_others(job, &mut checks).await;
     checks
+}
+
+/// A job that has captured tables goes on with them whatever others are like: what would stop a new job
+/// is only said.
+async fn spare_others(job: &Job, checks: &mut [Check]) {
+    let Ok(Some((record, _))) = job.state.newest().await else {
+        return;
+    };
+    let captured = record.tables.iter().filter(|table| !table.released);
+    let captured: BTreeSet<String> = captured.map(|table| table.source.to_string()).collect();
+    for check in checks {
+        let table = check.name.strip_prefix("table ");
+        let is_other = table.is_some_and(|table| !captured.contains(table));
+        if is_other && check.status == CheckStatus::Failed {
+            check.status = CheckStatus::Warning;
+            check.found.push_str("; it is not captured");
+        }
+    }
 }
 
 /// The checks as text, one a line, what to do below.

@@ -36,19 +36,32 @@ pub enum JobError {
     /// has to be made again, from the newest record on.
     #[error("{0}")]
     Again(String),
+    /// Somebody wants the job to do something between two of its runs, such as reading a table anew.
+    #[error("{0}")]
+    Asked(String),
     /// A part of the job ended in a way that it must not.
     #[error("internal error: {0}")]
     Internal(String),
 }
 
 impl JobError {
+    /// True when nothing is wrong: the job begins again from its newest checkpoint, at once, to take up
+    /// what is asked of it.
+    pub fn asks_for_another_run(&self) -> bool {
+        match self {
+            Self::Source(error) => error.means(connectors::Meaning::TableCreated),
+            Self::Asked(_) => true,
+            _ => false,
+        }
+    }
+
     /// True when the job tries again by itself.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Source(error) => error.is_transient(),
             Self::Lake(error) => error.is_transient(),
             Self::State(error) => error.is_transient(),
-            Self::Again(_) => true,
+            Self::Again(_) | Self::Asked(_) => true,
             Self::Held { .. } | Self::Definite(_) | Self::Internal(_) => false,
         }
     }

@@ -10,6 +10,7 @@
     )
 )]
 
+pub mod ask;
 pub mod assemble;
 pub mod check;
 pub mod checkpoint;

@@ -24,6 +24,7 @@ mod snapshot_phase;
 mod startup;
 mod support;
 mod table_kinds;
+mod tables_come_and_go;
 mod types;
 mod upkeep;
 mod verify;

@@ -27,6 +27,9 @@ pub enum Meaning {
     SchemaChanged,
     /// Another instance of the job reads the source now.
     AnotherInstance,
+    /// A table has come that the job wants to capture: it begins again from its newest checkpoint, which
+    /// takes the table up.
+    TableCreated,
 }
 
 /// An error of a source. Displays as one line: message, place, advice, and the causes.

@@ -25,5 +25,6 @@ pub use error::{Error, ErrorKind, Meaning, Result};
 pub use position::Position;
 pub use schema::{Column, DataType, TableName, TableSchema};
 pub use source::{
-    BarrierGate, Check, CheckStatus, ChunkEnd, ChunkReader, Discovery, Source, SourceState, Split,
+    BarrierGate, Check, CheckStatus, ChunkEnd, ChunkReader, Discovery, Recapture, Source,
+    SourceState, Split,
 };

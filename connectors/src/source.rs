@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::{
     change::{TailItem, TailProgress},
-    error::Result,
+    error::{Error, Result},
     position::Position,
     schema::{TableName, TableSchema},
 };
@@ -110,6 +110,15 @@ pub trait ChunkReader: Send {
     ) -> Result<ChunkEnd>;
 }
 
+/// Why a table is taken up, or taken up anew, by a job that runs already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recapture {
+    /// It was not captured so far.
+    Added,
+    /// Somebody wants its rows to be read again.
+    Asked,
+}
+
 /// A source system.
 #[async_trait]
 pub trait Source: Send + Sync {
@@ -131,6 +140,24 @@ pub trait Source: Send + Sync {
 
     /// The tables that a saved state captures, at its versions.
     fn tables(&self, state: &SourceState) -> Result<Vec<Arc<TableSchema>>>;
+
+    /// A saved state in which other tables are captured: those of `capture` (of [`Source::discover`], or
+    /// captured already) have their rows left out until the tail has read their schema anew, which it
+    /// says by a schema change with [`crate::change::RowsAfter::Unknown`]; those of `release` are in it
+    /// no more.
+    fn recapture(
+        &self,
+        state: &SourceState,
+        capture: &[(Arc<TableSchema>, Recapture)],
+        release: &[TableName],
+    ) -> Result<SourceState> {
+        match (capture.first(), release.first()) {
+            (None, None) => Ok(state.clone()),
+            _ => Err(Error::definite(
+                "this source captures the same tables always",
+            )),
+        }
+    }
 
     /// Compares a saved position with what the server still has and has executed: an error when
     /// the log is purged or the server's history was lost.

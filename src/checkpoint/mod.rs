@@ -6,8 +6,10 @@
 
 pub mod lease;
 pub mod record;
+mod request;
 pub mod store;
 
 pub use lease::Lease;
 pub use record::{Marker, Record, SplitState, TableCommit, TableState};
+pub use request::Request;
 pub use store::{StateError, StateStore};

@@ -69,13 +69,19 @@ pub struct TableState {
     /// The source has no such table any more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dropped: bool,
+    /// The source has yet to say what the table is: then it is read, or read anew.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waiting: bool,
+    /// The job captures the table no more, and its sink table holds what it held.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub released: bool,
 }
 
 impl TableState {
     /// True while rows of the source are still to be read, or old ones to be removed: rows are to come
     /// that are older than what the sink table has.
     pub fn is_reading(&self) -> bool {
-        !self.all_read() || self.sweep_below.is_some()
+        self.waiting || !self.all_read() || self.sweep_below.is_some()
     }
 
     /// True when no rows of the source are to be read.
@@ -166,7 +172,7 @@ impl Record {
         for table in self
             .tables
             .iter()
-            .filter(|table| table.last_commit.is_none())
+            .filter(|table| table.last_commit.is_none() && !table.released)
         {
             if !self.commits.iter().any(|commit| commit.sink == table.sink) {
                 self.commits.push(TableCommit {

@@ -436,7 +436,17 @@ impl StateStore {
         }
     }
 
-    fn failed(&self, action: &'static str, path: &Path, source: object_store::Error) -> StateError {
+    /// The store of the folder.
+    pub(super) fn objects(&self) -> &Arc<dyn ObjectStore> {
+        &self.store
+    }
+
+    pub(super) fn failed(
+        &self,
+        action: &'static str,
+        path: &Path,
+        source: object_store::Error,
+    ) -> StateError {
         StateError::Store {
             action,
             path: self.shown(path),

@@ -6,8 +6,9 @@ use headwater_connectors::{CheckStatus, Meaning};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::{ExitCode, JobArgs, VerifyArgs, service};
+use super::{AskArgs, ExitCode, JobArgs, VerifyArgs, service};
 use crate::{
+    ask::{self, Answer, Wish},
     assemble::{assemble, make_folders},
     check,
     checkpoint::StateError,
@@ -100,6 +101,23 @@ pub(super) fn verify(args: &VerifyArgs) -> ExitCode {
             true => ExitCode::Ok,
             false => ExitCode::Failed,
         }
+    })
+}
+
+/// `headwater resync` and `headwater add-table`.
+pub(super) fn ask(args: &AskArgs, wish: Wish) -> ExitCode {
+    with_job(&args.job, as_they_are, async |job| {
+        match ask::ask(&job, wish, &args.tables, args.wait).await {
+            Ok(Answer::Later) => {
+                info!("the job does not run: it does so when it runs next");
+            }
+            Ok(Answer::Taken) => {
+                info!("taken: it is under way, and goes on where it is whatever stops the job");
+            }
+            Ok(Answer::Complete) => info!("all rows are read and committed"),
+            Err(error) => return told(&job, &error),
+        }
+        ExitCode::Ok
     })
 }
 

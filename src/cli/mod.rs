@@ -14,10 +14,11 @@ use std::{
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
+use headwater_connectors::TableName;
 
 pub use exit::ExitCode;
 
-use crate::{config, progress::Screen};
+use crate::{ask::Wish, config, progress::Screen};
 
 /// Streams whole MySQL databases into Apache Paimon tables, exact to the row.
 #[derive(Debug, Parser)]
@@ -95,6 +96,21 @@ pub enum Command {
     )]
     Compact(table::CompactArgs),
 
+    /// Read tables anew that a job captures, all rows, in place.
+    ///
+    /// For a job that runs, on this machine or another, and for one that runs later: the others and the
+    /// table's own changes go on meanwhile, and its rows stay readable. Rows that the source no longer
+    /// has go at the end.
+    #[command(after_help = "Example:\n  headwater resync shop.yaml shop.orders --wait")]
+    Resync(AskArgs),
+
+    /// Take up tables that the job file names and the job does not capture yet.
+    ///
+    /// For a job that runs, if its file named them when it was started, and for one that runs later. With
+    /// scan.newly-added-table.enabled a job takes up all such tables when it starts.
+    #[command(after_help = "Example:\n  headwater add-table shop.yaml shop.refunds --wait")]
+    AddTable(AskArgs),
+
     /// Look at a Paimon table, or change it: any table of a warehouse, ours or not.
     #[command(subcommand, after_help = TABLE_EXAMPLES)]
     Table(table::TableCommand),
@@ -132,6 +148,31 @@ pub struct VerifyArgs {
     /// Print the result as one JSON object on standard output.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What `resync` and `add-table` need.
+#[derive(Debug, Clone, Args)]
+pub struct AskArgs {
+    /// The job file.
+    #[arg(value_name = "JOB.yaml", value_hint = ValueHint::FilePath)]
+    pub job: PathBuf,
+
+    /// Tables at the source.
+    #[arg(value_name = "DATABASE.TABLE", required = true, value_parser = table_name)]
+    pub tables: Vec<TableName>,
+
+    /// Wait until all rows are read and committed, not only until the job has taken the request.
+    #[arg(long)]
+    pub wait: bool,
+}
+
+fn table_name(text: &str) -> Result<TableName, String> {
+    match text.split_once('.') {
+        Some((database, table)) if !database.is_empty() && !table.is_empty() => {
+            Ok(TableName::new(database, table))
+        }
+        _ => Err("a table is named DATABASE.TABLE".to_owned()),
+    }
 }
 
 /// How a run is logged.
@@ -207,6 +248,8 @@ pub fn dispatch(cli: Cli) -> ExitCode {
         Command::Run(args) => commands::run(&args, screen),
         Command::Check(args) => commands::check(&args),
         Command::Verify(args) => commands::verify(&args),
+        Command::Resync(args) => commands::ask(&args, Wish::Resync),
+        Command::AddTable(args) => commands::ask(&args, Wish::Add),
         Command::Compact(args) => table::compact(&args),
         Command::Table(command) => table::run(&command),
         Command::Completion { shell } => {

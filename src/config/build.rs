@@ -7,8 +7,8 @@ use secrecy::SecretString;
 
 use super::{
     job_file::{
-        Checkpoint, JobFile, Limits, MysqlSource, PaimonSink, Pipeline, Route, RouteMode,
-        RuntimeMode, SchemaBehavior, SchemaChangeKind, SourceLimits, StartupMode, State,
+        Checkpoint, JobFile, Limits, MysqlSource, NewTables, PaimonSink, Pipeline, Route,
+        RouteMode, RuntimeMode, SchemaBehavior, SchemaChangeKind, SourceLimits, StartupMode, State,
     },
     key::{self, Section},
     problem::{ConfigError, Mark},
@@ -183,6 +183,14 @@ impl Reader {
             tinyint1_as_boolean: self.boolean("treat-tinyint1-as-boolean.enabled"),
             time_as_string: self.boolean("time.as-string.enabled"),
             accept_foreign_key_cascades: self.boolean("accept-foreign-key-cascades.enabled"),
+            new_tables: match (
+                self.boolean("scan.newly-added-table.enabled"),
+                self.boolean("scan.binlog.newly-added-table.enabled"),
+            ) {
+                (_, true) => NewTables::AtOnce,
+                (true, false) => NewTables::AtStart,
+                (false, false) => NewTables::Ignored,
+            },
             chunk_size_rows: self.number(S, "scan.incremental.snapshot.chunk.size"),
             connect_timeout: self.duration(S, "connect.timeout", millisecond),
             connect_retries_max: self.number(S, "connect.max-retries"),

@@ -61,6 +61,8 @@ pub struct MysqlSource {
     pub time_as_string: bool,
     /// Whether tables are captured whose rows foreign keys change without log events.
     pub accept_foreign_key_cascades: bool,
+    /// Which tables are captured that come later.
+    pub new_tables: NewTables,
     /// Rows of a chunk to begin with.
     pub chunk_size_rows: u32,
     /// How long a connection may take.
@@ -71,6 +73,17 @@ pub struct MysqlSource {
     pub connection_pool_size: u32,
     /// How often an idle server reports where its log is.
     pub heartbeat_interval: Duration,
+}
+
+/// Which tables a job captures that it did not capture when it was started first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewTables {
+    /// None.
+    Ignored,
+    /// Those that are there when it starts again.
+    AtStart,
+    /// Those, and what is created while it runs.
+    AtOnce,
 }
 
 /// Where a new job starts.

@@ -25,8 +25,8 @@ use std::path::Path;
 use expand::{Environment, NoEnvironment, ProcessEnvironment};
 
 pub use job_file::{
-    Checkpoint, JobFile, Limits, MysqlSource, PaimonSink, Pipeline, Route, RouteMode, RuntimeMode,
-    SchemaBehavior, SchemaChangeKind, SourceLimits, StartupMode, State, Warning,
+    Checkpoint, JobFile, Limits, MysqlSource, NewTables, PaimonSink, Pipeline, Route, RouteMode,
+    RuntimeMode, SchemaBehavior, SchemaChangeKind, SourceLimits, StartupMode, State, Warning,
 };
 pub use problem::{ConfigError, Mark, Problem};
 pub use value::{duration, size};

@@ -1,16 +1,13 @@
 //! How a run of the job begins: from nothing, or from the newest checkpoint record, whose commits
 //! are finished first.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use headwater_connectors::{Position, TableName, TableSchema};
 use headwater_paimon::{CommitKind, Table};
 
-use super::{Job, settings::Startup};
+use super::{Job, settings::Startup, tables};
 use crate::{
     checkpoint::{Record, SplitState, TableState, record::FORMAT},
     clock,
@@ -71,8 +68,10 @@ pub async fn begin(job: &Job, epoch: &mut Option<u64>, start_over: bool) -> Resu
         return from_nothing(job, epoch, Some(record)).await;
     }
     job.source.verify_position(&record.source).await?;
+    let changes = tables::bring_up(job, &mut record, &mut snapshots).await?;
     let tables = reopen(job, &record, &snapshots).await?;
-    let record = take_over(job, epoch, record, &snapshots, &tables).await?;
+    let record = take_over(job, epoch, record, &snapshots, &tables, changes.any).await?;
+    job.state.answered(&changes.requests).await?;
     // A later floor is as good: the one that the schemas need is not known to this server, maybe.
     let floor = match record.committed_before {
         true => None,
@@ -131,13 +130,15 @@ pub async fn finish(
 }
 
 /// The first record after this instance took the job: same state, higher epoch. From here on an
-/// older instance can create no record any more.
+/// older instance can create no record any more. Also made where the captured tables are others than
+/// those of the newest record (`changed`).
 async fn take_over(
     job: &Job,
     epoch: &mut Option<u64>,
     mut record: Record,
     snapshots: &BTreeMap<String, i64>,
     tables: &[(Arc<TableSchema>, OpenTable)],
+    changed: bool,
 ) -> Result<Record> {
     // Rows that someone else wrote meanwhile must not win over ours that come later.
     let highest = tables
@@ -145,11 +146,12 @@ async fn take_over(
         .filter_map(|(_, open)| open.max_sequence)
         .max();
     let above = highest.map_or(0, |highest| highest + 1);
-    if epoch.is_some_and(|mine| record.epoch == mine) {
+    let is_mine = epoch.is_some_and(|mine| record.epoch == mine);
+    if is_mine && !changed {
         record.next_sequence = record.next_sequence.max(above);
         return Ok(record);
     }
-    let mine = record.epoch + 1;
+    let mine = record.epoch + u64::from(!is_mine);
     let mut next = record.successor(&job.instance, mine, clock::now_ms());
     refuse_foreign_rows(&record, tables)?;
     next.next_sequence = next.next_sequence.max(above);
@@ -165,7 +167,9 @@ async fn take_over(
 /// taken up: rows that someone else wrote meanwhile would hide them.
 fn refuse_foreign_rows(record: &Record, tables: &[(Arc<TableSchema>, OpenTable)]) -> Result<()> {
     for (schema, open) in tables {
-        let reading = table_state(record, &schema.name)?.is_reading();
+        let state = table_state(record, &schema.name)?;
+        // One that waits is read with numbers above all that are there.
+        let reading = state.is_reading() && !state.waiting;
         let foreign = open
             .max_sequence
             .is_some_and(|highest| highest >= record.next_sequence);
@@ -217,7 +221,6 @@ async fn reopen(
         .buffered(OPEN_CONCURRENCY)
         .try_collect()
         .await?;
-    say_what_changed(job, record).await?;
     Ok(opened)
 }
 
@@ -269,47 +272,6 @@ async fn look_at_history(
             user = newest.commit_user,
             "written by someone else since the job's last commit: going on behind it"
         );
-    }
-    Ok(())
-}
-
-/// Tables that match the job file now and did not when the job was started, and the reverse.
-async fn say_what_changed(job: &Job, record: &Record) -> Result<()> {
-    let now: BTreeSet<TableName> = job
-        .source
-        .discover()
-        .await?
-        .captured
-        .iter()
-        .map(|table| table.name.clone())
-        .collect();
-    for name in &now {
-        if record.tables.iter().all(|table| table.source != *name) {
-            tracing::warn!(
-                table = %name,
-                "matches the job file, but not when the job was started: not captured (adding \
-                 tables to a started job is not supported yet)"
-            );
-        }
-    }
-    for table in &record.tables {
-        if now.contains(&table.source) {
-            continue;
-        }
-        if !job.source.matches(&table.source) {
-            return Err(JobError::Definite(format!(
-                "table {}: captured when the job was started, and now it does not match \
-                 source.tables: not supported yet. Put it back, or remove the job's state and its \
-                 sink tables to start again",
-                table.source
-            )));
-        }
-        if !table.dropped {
-            tracing::warn!(
-                table = %table.source,
-                "is gone at the source, or cannot be captured as it is now: the log will tell"
-            );
-        }
     }
     Ok(())
 }
@@ -472,6 +434,8 @@ async fn table_states(
                 sweep_below: None,
                 schema: None,
                 dropped: false,
+                waiting: false,
+                released: false,
             })
         })
         .buffered(OPEN_CONCURRENCY)

@@ -31,7 +31,12 @@ impl Pipeline {
         let name = change.table.name.clone();
         // The lake first, then the schema that chunks are read with.
         let came_back = std::mem::take(&mut self.state(&name)?.dropped);
-        let evolved = self.sink.apply(&change, came_back).await?;
+        let was_asked = std::mem::take(&mut self.state(&name)?.waiting);
+        let evolved = match was_asked && change.steps.is_empty() {
+            // No statement, and nothing to follow.
+            true => self.sink.unchanged(&name)?,
+            false => self.sink.apply(&change, came_back).await?,
+        };
         tracing::info!(
             table = %name,
             statement = change.statement,
@@ -100,6 +105,7 @@ impl Pipeline {
         state.dropped = true;
         state.splits.clear();
         state.sweep_below = None;
+        state.waiting = false;
         self.next_generation(&gone.table);
         Ok(())
     }

@@ -13,6 +13,7 @@ pub mod settings;
 mod simulation;
 pub mod snapshot;
 pub mod status;
+mod tables;
 pub mod upkeep;
 
 use std::{sync::Arc, time::Duration};
@@ -29,6 +30,9 @@ use crate::{
     error::{JobError, Result},
     sink::Committer,
 };
+
+/// Longest wait for a source before it is tried again.
+const SOURCE_RETRY_MAX: Duration = Duration::from_secs(3);
 
 /// A job and everything it works with.
 pub struct Job {
@@ -119,6 +123,11 @@ impl Job {
                 Err(error) if error.is_transient() => error,
                 ended => return ended,
             };
+            if error.asks_for_another_run() {
+                tracing::info!(reason = %error, "beginning again from the newest checkpoint");
+                start_over = false;
+                continue;
+            }
             start_over =
                 matches!(&error, JobError::Source(error) if error.means(Meaning::StartOver));
             self.status.update(|status| {
@@ -126,7 +135,11 @@ impl Job {
                 status.last_error = Some(error.to_string());
             });
             let made_progress = self.status.take_progress();
-            let wait = retry.next(made_progress);
+            let wait = match &error {
+                // A server that answers again is not kept waiting.
+                JobError::Source(_) => retry.next(made_progress).min(SOURCE_RETRY_MAX),
+                _ => retry.next(made_progress),
+            };
             tracing::warn!(error = %error, retry_in_ms = wait.as_millis() as u64, "trying again");
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}

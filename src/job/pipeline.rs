@@ -25,6 +25,7 @@ use super::{
     prepare::{Committed, Included, Preparing},
     settings::Startup,
     snapshot::{Captured, CapturedTable, Queue, Rounds, Snapshot},
+    tables,
 };
 use crate::{
     checkpoint::{Record, TableState},
@@ -158,6 +159,8 @@ impl Pipeline {
             job.upkeep.run(&job).await;
             ("upkeep", Ok(()))
         });
+        let job = self.job.clone();
+        tasks.spawn(async move { ("requests", tables::asked(&job).await) });
         let interval = self.job.settings.interval;
         let mut ticks = interval_at(Instant::now() + interval, interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -257,7 +260,7 @@ impl Pipeline {
     /// What the record knows of the snapshot phase, for people.
     pub(super) fn show_progress(&self) {
         self.job.status.update(|status| {
-            for table in &self.tables {
+            for table in self.tables.iter().filter(|table| !table.released) {
                 let progress = status.tables.entry(table.source.clone()).or_default();
                 progress.read_rows = table.splits.iter().map(|split| split.rows).sum();
                 progress.open_splits = table.splits.iter().filter(|split| !split.done).count();

@@ -27,6 +27,8 @@ pub struct Settings {
     pub startup: Startup,
     /// Bytes that all buffers of the job may hold together.
     pub memory_bytes: usize,
+    /// Tables that the job file names and that are not captured yet are taken up when the job begins.
+    pub adds_tables: bool,
     /// Chunks read at the same time.
     pub concurrent_chunks: usize,
     /// Snapshot rows a second.

@@ -64,6 +64,7 @@ fn settings(rng: &mut StdRng) -> Settings {
         startup: Startup::Initial,
         memory_bytes: *[8 << 10, 1 << 20].get(rng.random_range(0..2)).unwrap(),
         concurrent_chunks: rng.random_range(1..4),
+        adds_tables: false,
         rows_per_second: None,
         router: Router::new(&[], RouteMode::AllMatch).unwrap(),
         sink: SinkOptions {

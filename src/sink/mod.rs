@@ -25,7 +25,7 @@ use headwater_connectors::{ChangeBatch, RowKinds, TableName, TableSchema, change
 use headwater_paimon::{
     DynamicBucketAssigner, IndexMemory, SharedBuckets, Table, WriteBuffer, WriteSettings,
 };
-pub use open::{OpenTable, SinkOptions, filled_error, open_existing, open_new};
+pub use open::{OpenTable, SinkOptions, filled_error, open_again, open_existing, open_new};
 pub use policy::SchemaPolicy;
 pub use shape::{Shape, position as column_position};
 pub use sweep::{ROOM as SWEEP_ROOM, Sweep};
@@ -166,6 +166,16 @@ impl Sink {
         target.table = evolved.table.clone();
         target.shape = None;
         Ok(evolved)
+    }
+
+    /// The table of a source table of which nothing has changed but that its rows are not known; what is
+    /// buffered goes out.
+    pub fn unchanged(&mut self, name: &TableName) -> Result<Evolved> {
+        self.begin_flush(name);
+        Ok(Evolved {
+            table: self.target(name)?.table.clone(),
+            reread: None,
+        })
     }
 
     /// How buffers are written.

@@ -143,6 +143,22 @@ pub async fn open_new(
     Ok(opened)
 }
 
+/// Opens the sink table of a table that the job has captured once and takes up again: what it left there
+/// is replaced. Made where it is not there any more.
+pub async fn open_again(
+    catalog: &Catalog,
+    options: &SinkOptions,
+    source: &TableSchema,
+    sink: &TableName,
+    bytes: u64,
+    rows: SnapshotRows,
+) -> Result<OpenTable> {
+    match catalog.table(&sink.database, &sink.table).await? {
+        Some(table) => fit(table, options, source, sink, rows).await,
+        None => open_new(catalog, options, source, sink, bytes, rows).await,
+    }
+}
+
 /// Why a snapshot is not read into a table that has rows.
 pub fn filled_error(source: &TableName, sink: &TableName) -> JobError {
     JobError::Definite(format!(

@@ -133,12 +133,23 @@ impl Headwater {
 
     /// Any verb of the program that takes a job file.
     pub fn start(verb: &str, job: &JobFile, lake: &Lake, failpoint: Option<&str>) -> Self {
+        Self::spawn(verb, job, lake, &[], failpoint)
+    }
+
+    fn spawn(
+        verb: &str,
+        job: &JobFile,
+        lake: &Lake,
+        words: &[&str],
+        failpoint: Option<&str>,
+    ) -> Self {
         let log = lake.folder().join(format!("log-{}", unique()));
         let file = File::create(&log).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
         command
             .arg(verb)
             .arg(job.write(lake))
+            .args(words)
             .current_dir(lake.folder())
             .stdin(Stdio::null())
             .stdout(file.try_clone().unwrap())
@@ -150,6 +161,17 @@ impl Headwater {
             child: command.spawn().unwrap(),
             log,
         }
+    }
+
+    /// A verb that takes a job file and more words.
+    pub fn ask(verb: &str, job: &JobFile, lake: &Lake, words: &[&str]) -> Self {
+        Self::spawn(verb, job, lake, words, None)
+    }
+
+    /// Waits until it has ended well.
+    pub async fn succeeds(mut self) {
+        let status = self.ended(Duration::from_secs(180)).await;
+        assert!(status.success(), "{status}:\n{}", self.output());
     }
 
     /// Everything it has printed so far.

@@ -125,6 +125,14 @@ pub struct Database {
 }
 
 impl Database {
+    /// The database of this name on another server.
+    pub fn at(&self, server: &Server) -> Self {
+        Self {
+            name: self.name.clone(),
+            options: server.options(Some(&self.name)),
+        }
+    }
+
     /// A new session in this database.
     pub async fn connect(&self) -> Conn {
         Conn::new(self.options.clone()).await.unwrap()

@@ -31,7 +31,7 @@ pub(super) async fn run(options: &MysqlOptions, server_id: u32) -> (Vec<Check>, 
     };
     list.pass(
         "connection",
-        format!("{}@{}:{}", options.username, options.host, options.port),
+        format!("{}@{}", options.username, options.hosts.current()),
     );
     version(&mut list, &identity);
     let found = tables(&mut list, &mut conn, options).await;

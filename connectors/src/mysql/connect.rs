@@ -6,6 +6,7 @@ use mysql_async::{Conn, Opts, OptsBuilder, SslOpts, prelude::Queryable};
 use mysql_common::proto::codec::error::PacketCodecError;
 
 use super::{
+    hosts::Host,
     options::{MysqlOptions, Tls},
     versions::Version,
 };
@@ -30,6 +31,8 @@ pub(super) struct Identity {
 
 /// Time after which the system asks whether a silent server is still there.
 pub(super) const KEEPALIVE: Duration = Duration::from_secs(15);
+/// How long one of several servers may take to answer: another may be there.
+const SEVERAL_PATIENCE: Duration = Duration::from_secs(3);
 /// Longest packet: the most that a server can be told to send.
 pub(super) const PACKET_BYTES_MAX: usize = 1 << 30;
 
@@ -46,6 +49,7 @@ pub(super) const SETTINGS: [&str; 7] = [
 ];
 
 fn opts(options: &MysqlOptions) -> Opts {
+    let host = options.hosts.current();
     let tls = match options.tls {
         Tls::Off => None,
         Tls::Verified => Some(SslOpts::default()),
@@ -56,8 +60,8 @@ fn opts(options: &MysqlOptions) -> Opts {
         ),
     };
     OptsBuilder::default()
-        .ip_or_hostname(options.host.clone())
-        .tcp_port(options.port)
+        .ip_or_hostname(host.name.clone())
+        .tcp_port(host.port)
         .user(Some(options.username.clone()))
         .pass(Some(options.password.reveal()))
         .prefer_socket(false)
@@ -75,16 +79,23 @@ pub(super) async fn connect(options: &MysqlOptions) -> Result<Conn> {
     retrying(options, || Conn::new(opts(options))).await
 }
 
-/// Opens a connection by `open`; tries again where that can help.
+/// Opens a connection by `open`; tries again where that can help, at the next address at once.
 pub(super) async fn retrying<C, F>(options: &MysqlOptions, open: impl Fn() -> F) -> Result<C>
 where
     F: Future<Output = Result<C, mysql_async::Error>>,
 {
-    let mut tries = 0;
+    let (mut tries, mut failed) = (0, 0);
     loop {
-        match once(options, open()).await {
+        let host = options.hosts.current().clone();
+        match once(options, &host, open()).await {
+            Err(error) if !(failed + 1_usize).is_multiple_of(options.hosts.count()) => {
+                failed += 1;
+                options.hosts.pass_over(&host);
+                tracing::warn!(%error, next = %options.hosts.current(), "cannot connect to MySQL here");
+            }
             Err(error) if error.is_transient() && tries < options.connect_max_retries => {
-                tries += 1;
+                (tries, failed) = (tries + 1, failed + 1);
+                options.hosts.pass_over(&host);
                 tracing::warn!(%error, tries, "cannot connect to MySQL, trying again");
                 tokio::time::sleep(Duration::from_millis(200 << tries.min(5))).await;
             }
@@ -95,15 +106,19 @@ where
 
 async fn once<C>(
     options: &MysqlOptions,
+    host: &Host,
     opened: impl Future<Output = Result<C, mysql_async::Error>>,
 ) -> Result<C> {
-    let place = format!("{}@{}:{}", options.username, options.host, options.port);
-    match tokio::time::timeout(options.connect_timeout, opened).await {
+    let place = format!("{}@{host}", options.username);
+    let patience = match options.hosts.count() {
+        1 => options.connect_timeout,
+        _ => options.connect_timeout.min(SEVERAL_PATIENCE),
+    };
+    match tokio::time::timeout(patience, opened).await {
         Ok(Ok(conn)) => Ok(conn),
         Ok(Err(e)) => Err(failed(&format!("cannot connect to MySQL as {place}"), e)),
         Err(_) => Err(Error::transient(format!(
-            "no answer from MySQL at {}:{} within {:?}",
-            options.host, options.port, options.connect_timeout
+            "no answer from MySQL at {host} within {patience:?}"
         ))),
     }
 }

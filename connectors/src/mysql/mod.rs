@@ -15,6 +15,7 @@ pub mod fuzz;
 mod geometry;
 mod grants;
 pub mod gtid;
+mod hosts;
 mod json;
 pub mod options;
 #[doc(hidden)]
@@ -37,6 +38,7 @@ mod wire;
 pub mod zero_dates;
 
 pub use self::{
+    hosts::{Host, Hosts},
     options::{MysqlOptions, Password, ServerIds, Startup, TableFilter, Tls},
     replica::replica_uuid,
     source::MysqlSource,

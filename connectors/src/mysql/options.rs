@@ -10,7 +10,7 @@ use crate::{
     schema::TableName,
 };
 
-pub use super::types::TypeOptions;
+pub use super::{hosts::Hosts, types::TypeOptions};
 
 /// A password that no Debug output shows.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -70,10 +70,8 @@ pub enum ServerIds {
 /// Everything that a MySQL source needs to know.
 #[derive(Debug, Clone)]
 pub struct MysqlOptions {
-    /// Host name or address.
-    pub host: String,
-    /// TCP port.
-    pub port: u16,
+    /// The server, and those that may take its place.
+    pub hosts: Hosts,
     /// Account.
     pub username: String,
     /// Its password.
@@ -105,6 +103,9 @@ pub struct MysqlOptions {
     pub chunk_key_column: Option<String>,
     /// Most connections for chunk reads at a time.
     pub connections_max: usize,
+    /// Capture tables that come into being while the job runs: the tail ends with
+    /// [`crate::Meaning::TableCreated`].
+    pub capture_created: bool,
     /// Capture tables whose rows a foreign key may change without a trace in the log.
     pub accept_foreign_key_cascades: bool,
 }
@@ -113,8 +114,7 @@ impl MysqlOptions {
     /// Options with the documented defaults.
     pub fn new(host: impl Into<String>, port: u16, username: impl Into<String>) -> Self {
         Self {
-            host: host.into(),
-            port,
+            hosts: Hosts::one(host, port),
             username: username.into(),
             password: Password::default(),
             tls: Tls::Off,
@@ -130,6 +130,7 @@ impl MysqlOptions {
             heartbeat_interval: Duration::from_secs(30),
             chunk_key_column: None,
             connections_max: 8,
+            capture_created: false,
             accept_foreign_key_cascades: false,
         }
     }

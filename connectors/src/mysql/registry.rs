@@ -26,6 +26,8 @@ pub(super) struct Registry {
     known: Mutex<HashMap<TableName, Vec<Arc<Known>>>>,
     /// Tables that were seen to come into being.
     created: Mutex<HashSet<TableName>>,
+    /// Statements that made tables, for which the job has begun again.
+    followed: Mutex<HashSet<String>>,
     /// Dates that are none, in whatever was read.
     pub zero_dates: Arc<ZeroDates>,
 }
@@ -70,6 +72,14 @@ impl Registry {
         match self.created.lock() {
             Ok(mut created) => created.insert(name.clone()),
             Err(poisoned) => poisoned.into_inner().insert(name.clone()),
+        }
+    }
+
+    /// Whether the job has not begun again yet for a statement that made a table, by what names it.
+    pub fn is_first_time(&self, statement: String) -> bool {
+        match self.followed.lock() {
+            Ok(mut followed) => followed.insert(statement),
+            Err(poisoned) => poisoned.into_inner().insert(statement),
         }
     }
 

@@ -35,7 +35,7 @@ use crate::{
     error::{Error, Result},
     position::{MysqlPosition, Position},
     schema::{TableName, TableSchema},
-    source::{BarrierGate, Check, ChunkReader, Discovery, Source, SourceState, Split},
+    source::{BarrierGate, Check, ChunkReader, Discovery, Recapture, Source, SourceState, Split},
 };
 
 /// Connections for questions that are kept; more are opened when they are needed.
@@ -274,6 +274,26 @@ impl Source for MysqlSource {
         let (own, _) = MysqlState::read(state)?;
         self.registry.add(&own.tables, &own.key_indexes);
         Ok(own.schemas())
+    }
+
+    fn recapture(
+        &self,
+        state: &SourceState,
+        capture: &[(Arc<TableSchema>, Recapture)],
+        release: &[TableName],
+    ) -> Result<SourceState> {
+        let (mut own, position) = MysqlState::read(state)?;
+        for table in release {
+            own.release(table);
+        }
+        for (table, why) in capture {
+            own.recapture(&*self.registry.find(table)?, *why, &position);
+        }
+        self.registry.add(&own.tables, &own.key_indexes);
+        Ok(SourceState {
+            connector: own.to_value()?,
+            position: state.position.clone(),
+        })
     }
 
     async fn verify_position(&self, state: &SourceState) -> Result<()> {

@@ -4,12 +4,14 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ddl::Captured, table::MysqlTable};
+use uuid::Uuid;
+
+use super::{ddl::Captured, registry::Known, table::MysqlTable};
 use crate::{
     error::{Error, Result},
     position::{MysqlPosition, Position},
     schema::{TableName, TableSchema},
-    source::SourceState,
+    source::{Recapture, SourceState},
 };
 
 /// The connector's part of a [`SourceState`].
@@ -71,6 +73,43 @@ impl MysqlState {
     pub fn to_value(&self) -> Result<serde_json::Value> {
         serde_json::to_value(self)
             .map_err(|e| Error::definite("the source state cannot be written").cause(e))
+    }
+
+    /// Captures a table from where the log stands, or captures it anew: its rows are left out until the
+    /// server has said what it is.
+    pub fn recapture(&mut self, known: &Known, why: Recapture, position: &MysqlPosition) {
+        let table = &known.table;
+        let name = table.name.to_string();
+        if !self.tables.iter().any(|own| own.name == table.name) {
+            self.tables.push(table.clone());
+            if let Some(index) = &known.key_index {
+                self.key_indexes.insert(name.clone(), index.clone());
+            }
+        }
+        let (reason, statement) = match why {
+            Recapture::Added => (
+                "adds it to the captured tables",
+                "(no statement: the job file)",
+            ),
+            Recapture::Asked => ("asks for it to be read anew", "(no statement: a request)"),
+        };
+        // One that waits already, or is gone, is read anew anyway.
+        self.dark.entry(name.clone()).or_insert_with(|| Dark {
+            gone: false,
+            reason: reason.to_owned(),
+            statement: statement.to_owned(),
+            id: format!("{}/{name}", Uuid::new_v4()),
+            position: position.clone(),
+        });
+    }
+
+    /// Captures a table no more.
+    pub fn release(&mut self, table: &TableName) {
+        let name = table.to_string();
+        self.tables.retain(|own| own.name != *table);
+        self.key_indexes.remove(&name);
+        self.ignore_up_to.remove(&name);
+        self.dark.remove(&name);
     }
 
     /// Tables as the job sees them.

@@ -10,7 +10,7 @@ use std::{
 
 use headwater_connectors::{
     Source, SourceState,
-    mysql::{MysqlOptions, MysqlSource},
+    mysql::{Hosts, MysqlOptions, MysqlSource},
 };
 use rand::Rng;
 use tokio::{
@@ -79,8 +79,8 @@ async fn prepared(name: &str) -> (Db, Wire, MysqlOptions) {
     db.run("CREATE TABLE a (id INT PRIMARY KEY, v INT, pad VARCHAR(300))")
         .await;
     let mut options = db.options();
-    let wire = Wire::to(options.port).await;
-    options.port = wire.port;
+    let wire = Wire::to(options.hosts.current().port).await;
+    options.hosts = Hosts::one("127.0.0.1", wire.port);
     options.connect_max_retries = 0;
     (db, wire, options)
 }

@@ -7,7 +7,7 @@ use arrow_array::{RecordBatch, cast::AsArray};
 use arrow_select::concat::concat_batches;
 use headwater_connectors::{
     ChunkEnd, Error, Source, Split, TableSchema,
-    mysql::{MysqlOptions, MysqlSource, Password, Tls},
+    mysql::{Hosts, MysqlOptions, MysqlSource, Password, Tls},
 };
 use mysql_async::prelude::Queryable;
 use tokio::sync::mpsc;
@@ -129,14 +129,14 @@ async fn what_goes_wrong_is_said_as_by_the_other_client() {
     }
     drop(open.unwrap());
     let mut nowhere = one.clone();
-    nowhere.port = 1;
+    nowhere.hosts = Hosts::one("127.0.0.1", 1);
     assert!(refused(nowhere.clone()).await.is_transient());
-    nowhere.host = "host.invalid".into();
+    nowhere.hosts = Hosts::one("host.invalid", 1);
     refused(nowhere).await;
     // Somebody listens and says nothing.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut options = one;
-    options.port = silent.local_addr().unwrap().port();
+    options.hosts = Hosts::one("127.0.0.1", silent.local_addr().unwrap().port());
     options.connect_timeout = Duration::from_millis(300);
     assert!(refused(options).await.is_transient());
     db.run("DROP USER mt_w_one, mt_w_locked").await;
@@ -163,7 +163,7 @@ async fn servers_that_talk_nonsense_are_refused() {
     ] {
         let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut options = as_user(&db, "u", "p", Tls::Off);
-        options.port = server.local_addr().unwrap().port();
+        options.hosts = Hosts::one("127.0.0.1", server.local_addr().unwrap().port());
         options.connect_timeout = Duration::from_secs(5);
         let talk = tokio::spawn(async move {
             use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -36,7 +36,7 @@ pub(super) const KEYS: &[Key] = &[
         "hostname",
         Kind::Text,
         "",
-        "Host name or address of the server",
+        "Host name or address of the server, also with a port: `host:port`. Several, separated by `,`, are servers of one replication topology with GTIDs: the next is taken where one does not answer",
     )
     .required(),
     key(
@@ -214,16 +214,14 @@ pub(super) const KEYS: &[Key] = &[
         "scan.newly-added-table.enabled",
         Kind::Bool,
         "false",
-        "Whether tables that appear later are read whole after a restart",
-    )
-    .not_yet(),
+        "Whether tables that the job file names and that are not captured yet are taken up, all rows and then changes, when the job starts again",
+    ),
     key(
         "scan.binlog.newly-added-table.enabled",
         Kind::Bool,
         "false",
-        "Whether tables that are created later are followed from the log",
-    )
-    .not_yet(),
+        "The same, and also at once when such a table is created",
+    ),
     key(
         "scan.parse.online.schema.changes.enabled",
         Kind::Bool,

@@ -53,7 +53,7 @@ source:
   scan.startup.mode: Initial
   scan.incremental.snapshot.chunk.size: 20000
   scan.incremental.snapshot.backfill.skip: true
-  scan.newly-added-table.enabled: false
+  scan.newly-added-table.enabled: true
   scan.snapshot.fetch.size: 4096
   split-key.even-distribution.factor.upper-bound: 500
   connect.timeout: 30 s
@@ -152,6 +152,7 @@ fn what_a_file_leaves_out_has_flinks_defaults() {
     assert!(source.tinyint1_as_boolean);
     assert!(!source.include_comments && !source.time_as_string);
     assert!(!source.accept_foreign_key_cascades);
+    assert_eq!(source.new_tables, NewTables::Ignored);
     assert_eq!(job.sink.commit_user_prefix, "admin");
     assert_eq!(job.sink.schema_changes.len(), 8);
     assert_eq!(job.pipeline.route_mode, RouteMode::AllMatch);
@@ -177,6 +178,7 @@ fn everything_at_once() {
         assert_eq!(job.source.tables_exclude.as_deref(), Some(r"shop.tmp_\.*"));
         assert_eq!(job.source.server_id, Some((5400, 5400)));
         assert!(job.source.include_comments && !job.source.tinyint1_as_boolean);
+        assert_eq!(job.source.new_tables, NewTables::AtStart);
         assert!(job.source.time_as_string && job.source.accept_foreign_key_cascades);
         assert_eq!(job.source.heartbeat_interval, Duration::from_secs(60));
         assert_eq!(job.sink.warehouse, Location::folder("/lake/wh"));

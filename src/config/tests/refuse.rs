@@ -100,10 +100,6 @@ fn what_this_version_cannot_do_is_refused_by_name_and_line() {
             "`source.schema-change.enabled: false` is not supported yet; this version knows `true` only",
         ),
         (
-            "scan.newly-added-table.enabled: TRUE",
-            "`source.scan.newly-added-table.enabled: TRUE` is not supported yet; this version knows `false` only",
-        ),
-        (
             "scan.incremental.snapshot.chunk.key-column: a.b:c",
             "`source.scan.incremental.snapshot.chunk.key-column` is not supported yet",
         ),

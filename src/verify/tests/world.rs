@@ -324,6 +324,8 @@ impl Bench {
                 sweep_below: None,
                 schema: None,
                 dropped: false,
+                waiting: false,
+                released: false,
             }],
             commits: Vec::new(),
             tag: None,

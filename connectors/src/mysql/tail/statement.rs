@@ -179,7 +179,8 @@ impl Tail<'_> {
         }
     }
 
-    /// Says once that a table is not captured though the job file names it.
+    /// A table that is not captured has come into being. Where the job file names it the job begins again,
+    /// to take it up, or it is said once that it is not captured.
     fn created(&self, name: &TableName) -> Result<()> {
         if !self.options.tables.matches(name) {
             return Ok(());
@@ -189,13 +190,28 @@ impl Tail<'_> {
             &self.state.schemas_read_at,
             self.gtid.as_ref(),
         );
-        if is_old || !self.registry.is_first_sight(name) {
+        if is_old {
             return Ok(());
         }
         let is_shadow = ddl::shadow(&name.table).is_some_and(|shadow| {
             let original = self.tables.named(&name.database, shadow.original);
             shadow.is_sure || original.is_some()
         });
+        if self.options.capture_created && !is_shadow {
+            // At most once for each statement: where the table cannot be captured, or is no more, the log
+            // is read over it.
+            if self.registry.is_first_time(self.statement_id(name, 0)?) {
+                return Err(
+                    Error::transient("a table was created that the job file names")
+                        .table(name)
+                        .meaning(Meaning::TableCreated),
+                );
+            }
+            return Ok(());
+        }
+        if !self.registry.is_first_sight(name) {
+            return Ok(());
+        }
         if is_shadow {
             tracing::info!(
                 table = %name,
@@ -207,8 +223,8 @@ impl Tail<'_> {
         tracing::warn!(
             table = %name,
             position = %self.place(),
-            "a table was created that matches source.tables: it is not captured (adding \
-             tables to a started job is not supported yet)"
+            "a table was created that matches source.tables: it is not captured. \
+             scan.binlog.newly-added-table.enabled: true captures such tables"
         );
         Ok(())
     }

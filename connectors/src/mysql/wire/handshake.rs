@@ -13,6 +13,7 @@ use crate::{
     error::Result,
     mysql::{
         connect::{self, Identity, KEEPALIVE, PACKET_BYTES_MAX, SETTINGS},
+        hosts::Host,
         options::{MysqlOptions, Tls},
     },
 };
@@ -56,11 +57,12 @@ async fn identity(conn: &mut WireConn) -> Result<Identity> {
 
 /// Opens a connection, logs in and makes the session's settings.
 async fn open(options: &MysqlOptions) -> Result<WireConn, Error> {
-    let stream = Stream::open(&options.host, options.port, KEEPALIVE).await?;
+    let host = options.hosts.current();
+    let stream = Stream::open(&host.name, host.port, KEEPALIVE).await?;
     let mut conn = WireConn::new(stream);
     let (plugin, nonce) = greeted(&mut conn, options.tls).await?;
     if options.tls != Tls::Off {
-        secure(&mut conn, options).await?;
+        secure(&mut conn, options, host).await?;
     }
     login(&mut conn, options, plugin, nonce).await?;
     conn.settle();
@@ -111,7 +113,7 @@ fn wanted() -> CapabilityFlags {
         | CapabilityFlags::CLIENT_PLUGIN_AUTH
 }
 
-async fn secure(conn: &mut WireConn, options: &MysqlOptions) -> Result<(), Error> {
+async fn secure(conn: &mut WireConn, options: &MysqlOptions, host: &Host) -> Result<(), Error> {
     // Whoever sends more now wants it to be taken for what comes encrypted.
     if !conn.frames.is_empty() {
         return Err(PacketCodecError::PacketsOutOfSync.into());
@@ -122,7 +124,7 @@ async fn secure(conn: &mut WireConn, options: &MysqlOptions) -> Result<(), Error
     request.serialize(&mut payload);
     conn.send(&payload).await?;
     let verified = options.tls == Tls::Verified;
-    conn.stream.secure(&options.host, verified).await
+    conn.stream.secure(&host.name, verified).await
 }
 
 async fn login(
