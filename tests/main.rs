@@ -13,6 +13,7 @@ mod bad_input;
 mod conformance;
 mod consistent_cut;
 mod exactness;
+mod failover;
 mod foreign_hands;
 mod hazards;
 mod lake_tables;

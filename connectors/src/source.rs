@@ -160,7 +160,8 @@ pub trait Source: Send + Sync {
     }
 
     /// Compares a saved position with what the server still has and has executed: an error when
-    /// the log is purged or the server's history was lost.
+    /// the log is purged or the server's history was lost. Every run begins with it, and stays with the
+    /// server that it has found.
     async fn verify_position(&self, state: &SourceState) -> Result<()>;
 
     /// Streams the log from a state on, until an error or until `out` closes. Reconnecting is the

@@ -299,7 +299,10 @@ impl Source for MysqlSource {
     async fn verify_position(&self, state: &SourceState) -> Result<()> {
         let (_, position) = MysqlState::read(state)?;
         let (mut conn, identity) = connect_known(&self.options).await?;
-        round::verify(&mut conn, &identity, &position).await
+        round::verify(&mut conn, &identity, &position).await?;
+        // A run begins: from here on this server is the one, whichever it was before.
+        self.set_tail_server(Some(identity.uuid));
+        Ok(())
     }
 
     async fn tail(
