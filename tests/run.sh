@@ -3,17 +3,18 @@
 #
 # The end-to-end tests (this folder) start their own server. The source's tests (connectors/tests) get theirs here:
 # one that they share, one without GTIDs, and one that they kill, start again and whose logs they purge. With
-# HEADWATER_TEST_MYSQL the first is that server; the tests of the others are left out. Tests on S3 share one server.
+# HEADWATER_TEST_MYSQL the first is that server; the tests of the others are left out. Tests on S3 share one server,
+# and so do those on MariaDB.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-mysql=$PWD/tests/services/mysql.sh s3=$PWD/tests/services/s3.sh name=test-$$
+mysql=$PWD/tests/services/mysql.sh mariadb=$PWD/tests/services/mariadb.sh s3=$PWD/tests/services/s3.sh name=test-$$
 started=$SECONDS
 # Always the whole workspace: the dependencies' features, and with them what is built, are the same in every step.
 test=("${CARGO:-cargo}" test --profile "${PROFILE:-ci}" --locked --workspace "$@")
 "${test[@]}" --no-run
 
 servers=()
-trap 'for server in "${servers[@]}"; do "$mysql" rm "$server" || true; done; "$s3" rm "$name" || true' EXIT
+trap 'for server in "${servers[@]}"; do "$mysql" rm "$server" || true; done; "$mariadb" rm "$name" || true; "$s3" rm "$name" || true' EXIT
 trap 'exit 130' INT TERM HUP
 server() { # NAME OPTION…: sets $url
   servers+=("$1")
@@ -41,7 +42,15 @@ else
   server "$name-private"
   export HEADWATER_TEST_MYSQL_PRIVATE=$url
   export HEADWATER_TEST_MYSQL_RESTART="restart() { '$mysql' \"\$1\" '$name-private'; }; restart"
-  step "tests that have a server to themselves" "${test[@]}" --test mysql_source -- --ignored --test-threads=1
+  skip=()
+  if HEADWATER_TEST_MARIADB=$(HEADWATER_OWNER=$$ HEADWATER_MYSQL_POOL=96M "$mariadb" start "$name"); then
+    export HEADWATER_TEST_MARIADB
+  else
+    echo "== left out: the test on MariaDB, since no server could be started"
+    skip=(--skip mariadb)
+  fi
+  step "tests that have a server to themselves" "${test[@]}" --test mysql_source -- --ignored --test-threads=1 \
+    ${skip[@]+"${skip[@]}"}
 fi
 
 if [[ $# -eq 0 ]]; then

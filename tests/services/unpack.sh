@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# unpack.sh DEST mysql|ceph: a server and its tools from the packages of Debian or Ubuntu, with every library they need
+# unpack.sh DEST mysql|mariadb|ceph: a server and its tools from the packages of Debian or Ubuntu, with every library they need
 # (the C library too), unpacked into DEST without root and without touching the host. DEST/tools/PROGRAM starts one.
 # Debian stable has no MySQL: there the packages come from sid. Ubuntu's come from its configured sources.
 set -euo pipefail
 dest=$1 what=$2 apt=$1.apt
 case $what in
 mysql) programs=(mysqld mysql mysqlbinlog) families=(mysql-server-core mysql-client-core) own='mysql-(server|client)-core' ;;
+mariadb) programs=(mariadbd mariadb) families=(mariadb-server-core mariadb-client-core)
+  own='mariadb-(server|client)-core' ;;
 ceph) programs=(monmaptool osdmaptool ceph-mon ceph-osd radosgw radosgw-admin) families=(ceph-mon ceph-osd radosgw)
   own='(ceph-(mon|osd|base|common)|radosgw)=' ;;
 *) exit 2 ;;

@@ -38,14 +38,17 @@ pub(super) const PACKET_BYTES_MAX: usize = 1 << 30;
 
 /// What every statement of ours relies on. Same values for snapshot and tail: a row reads the
 /// same whatever the server's own settings are.
-pub(super) const SETTINGS: [&str; 7] = [
+///
+/// MariaDB has another name for the longest time of a statement; each server skips the comment that
+/// is for the other. It gets these before it is asked who it is, and must not refuse one.
+pub(super) const SETTINGS: [&str; 6] = [
     "SET NAMES utf8mb4",
     "SET SESSION time_zone = '+00:00'",
     "SET SESSION sql_mode = ''",
     "SET SESSION net_write_timeout = 3600, net_read_timeout = 3600, wait_timeout = 86400",
-    "SET SESSION max_execution_time = 0",
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-    "SET SESSION autocommit = 1",
+    "SET SESSION autocommit = 1 /*!50708 , max_execution_time = 0 */ \
+     /*M!100101 , max_statement_time = 0 */",
 ];
 
 fn opts(options: &MysqlOptions) -> Opts {
@@ -150,7 +153,13 @@ pub(super) async fn identity(conn: &mut Conn) -> Result<Identity> {
 /// Why a server that does not say who it is cannot be read, if its version tells.
 pub(super) fn not_mysql(version: &str) -> Option<Error> {
     let is_mariadb = version.to_ascii_lowercase().contains("mariadb");
-    is_mariadb.then(|| Error::definite("this server is MariaDB, which is not supported yet"))
+    is_mariadb.then(|| {
+        let version = shorten(version, 60);
+        Error::definite(format!(
+            "this server is MariaDB ({version}), which is not supported yet"
+        ))
+        .advice("Connect to a MySQL server: MariaDB's GTIDs and log are of another form")
+    })
 }
 
 impl Identity {

@@ -16,6 +16,7 @@ mod ddl_rows;
 mod files;
 mod fold;
 mod many;
+mod mariadb;
 mod purged;
 mod replica;
 mod rounds;
