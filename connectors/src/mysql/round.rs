@@ -18,7 +18,7 @@ use crate::{
 
 /// Longest wait of a server that has restarted or that applies a source's log, until it has what
 /// the job has seen.
-const CATCH_UP_MAX: Duration = Duration::from_secs(10);
+const CATCH_UP_MAX: Duration = Duration::from_secs(30);
 /// What a server says of XA RECOVER to an account that may not use it: ER_XAER_RMERR, whose text
 /// is about something else (`check_xa_recover_privilege` in MySQL's `sql/xa.cc`).
 const NO_XA_RECOVER: &str = "XAER_RMERR";
