@@ -87,10 +87,13 @@ mod tests {
         assert!(store.requests().await.unwrap().is_empty());
         let table = TableName::new("shop", "o'rders ✓");
         let asked = store.ask(&table).await.unwrap();
-        assert_eq!(store.requests().await.unwrap(), [asked.clone()]);
+        assert_eq!(
+            store.requests().await.unwrap(),
+            std::slice::from_ref(&asked)
+        );
         assert!(store.is_open(&asked).await.unwrap());
-        store.answered(&[asked.clone()]).await.unwrap();
-        store.answered(&[asked.clone()]).await.unwrap();
+        store.answered(std::slice::from_ref(&asked)).await.unwrap();
+        store.answered(std::slice::from_ref(&asked)).await.unwrap();
         assert!(!store.is_open(&asked).await.unwrap());
         assert!(store.numbers().await.unwrap().is_empty());
     }

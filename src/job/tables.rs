@@ -49,7 +49,7 @@ pub(super) async fn bring_up(
     };
     let released = release(job, record, snapshots);
     wanted.anew(record);
-    wanted.new(job, record).await?;
+    wanted.added(job, record).await?;
     let capture = wanted.capture;
     for (name, why) in &discovery.rejected {
         if !is_captured(record, name) {
@@ -162,7 +162,7 @@ impl Wanted<'_> {
     }
 
     /// Tables that are not captured yet.
-    async fn new(&mut self, job: &Job, record: &mut Record) -> Result<()> {
+    async fn added(&mut self, job: &Job, record: &mut Record) -> Result<()> {
         for schema in self.there {
             if is_captured(record, &schema.name) {
                 continue;
