@@ -18,7 +18,7 @@ use crate::{
     checkpoint::StateStore,
     config::{JobFile, NewTables, StartupMode},
     error::{JobError, Result},
-    job::{Job, Settings, Startup},
+    job::{Job, Settings, Startup, limit::ReadRates},
     route::Router,
     sink::{SchemaPolicy, SinkOptions},
 };
@@ -90,7 +90,10 @@ fn settings(file: &JobFile) -> Result<Settings> {
         memory_bytes: usize::try_from(file.limits.memory_bytes).unwrap_or(usize::MAX),
         concurrent_chunks: file.snapshot_workers() as usize,
         adds_tables: file.source.new_tables != NewTables::Ignored,
-        rows_per_second: file.limits.source.rows_per_second,
+        rates: ReadRates {
+            rows: file.limits.source.rows_per_second,
+            bytes: file.limits.source.bytes_per_second,
+        },
         router,
         sink: SinkOptions {
             table_options: file.sink.table_options.clone(),

@@ -17,6 +17,7 @@ mod failover;
 mod foreign_hands;
 mod hazards;
 mod lake_tables;
+mod protect_source;
 mod s3;
 mod schema_changes;
 mod schema_chaos;

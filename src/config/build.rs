@@ -411,11 +411,22 @@ impl Reader {
                 value::integer(text, 1, i64::MAX).map(|rows| u64::try_from(rows).ok())
             })
             .flatten();
+        let bytes_per_second = self
+            .parsed(S, "limits.source.bytes-per-second", |text| {
+                if text.trim().eq_ignore_ascii_case("off") {
+                    return Ok(None);
+                }
+                match value::size(text)? {
+                    0 => Err("it must be above 0, or off".to_owned()),
+                    bytes => Ok(Some(bytes)),
+                }
+            })
+            .flatten();
         Limits {
             memory_bytes,
             source: SourceLimits {
                 rows_per_second,
-                bytes_per_second: None,
+                bytes_per_second,
                 connections_max: self.number(S, "limits.source.connections"),
                 concurrent_chunks_max: self.number(S, "limits.source.concurrent-chunks"),
             },

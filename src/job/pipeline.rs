@@ -21,7 +21,7 @@ use super::{
     Ended, Job,
     begin::Beginning,
     gate::Gate,
-    limit::RowLimit,
+    limit::ReadLimit,
     prepare::{Committed, Included, Preparing},
     settings::Startup,
     snapshot::{Captured, CapturedTable, Queue, Rounds, Snapshot},
@@ -250,7 +250,7 @@ impl Pipeline {
             may_differ: settings.sink.policy.may_differ(),
             workers: settings.concurrent_chunks,
             round: settings.interval,
-            limit: Arc::new(RowLimit::new(settings.rows_per_second)),
+            limit: Arc::new(ReadLimit::new(settings.rates)),
             status: self.job.status.clone(),
             stop: self.stop_rounds.clone(),
         };

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use headwater_connectors::TableName;
 
+use super::limit::ReadRates;
 use crate::{
     error::{JobError, Result},
     route::Router,
@@ -31,8 +32,8 @@ pub struct Settings {
     pub adds_tables: bool,
     /// Chunks read at the same time.
     pub concurrent_chunks: usize,
-    /// Snapshot rows a second.
-    pub rows_per_second: Option<u64>,
+    /// How fast the snapshot may read.
+    pub rates: ReadRates,
     /// Where source tables go.
     pub router: Router,
     /// What new sink tables get.

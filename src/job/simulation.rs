@@ -18,7 +18,7 @@ use store::FailingStore;
 use tokio_util::sync::CancellationToken;
 use world::{Rules, SimSource, World};
 
-use super::{Ended, Job, Settings, Startup};
+use super::{Ended, Job, Settings, Startup, limit::ReadRates};
 use crate::{
     checkpoint::{Lease, Record, StateStore},
     config::{RouteMode, SchemaBehavior},
@@ -65,7 +65,7 @@ fn settings(rng: &mut StdRng) -> Settings {
         memory_bytes: *[8 << 10, 1 << 20].get(rng.random_range(0..2)).unwrap(),
         concurrent_chunks: rng.random_range(1..4),
         adds_tables: false,
-        rows_per_second: None,
+        rates: ReadRates::default(),
         router: Router::new(&[], RouteMode::AllMatch).unwrap(),
         sink: SinkOptions {
             table_options: table_options(rng),

@@ -22,7 +22,7 @@ use headwater_paimon::{BulkWriter, CommitMessage, Table, WriteSettings};
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use super::{gate::Gate, limit::RowLimit, status::Status};
+use super::{gate::Gate, limit::ReadLimit, status::Status};
 use crate::{
     checkpoint::SplitState,
     error::{JobError, Result},
@@ -121,8 +121,8 @@ pub struct Snapshot {
     pub workers: usize,
     /// How long a round reads.
     pub round: Duration,
-    /// Rows a second over all workers.
-    pub limit: Arc<RowLimit>,
+    /// Rows and bytes a second over all workers.
+    pub limit: Arc<ReadLimit>,
     /// For people.
     pub status: Arc<Status>,
     /// Ends the round under way early and begins no other.
@@ -371,7 +371,7 @@ async fn encode(
     shape: Shape,
     mut received: mpsc::Receiver<RecordBatch>,
     table: TableName,
-    limit: Arc<RowLimit>,
+    limit: Arc<ReadLimit>,
     status: Arc<Status>,
 ) -> Result<(Vec<CommitMessage>, u64)> {
     let mut rows = 0;
@@ -382,7 +382,7 @@ async fn encode(
         status.update(|status| {
             status.tables.entry(table.clone()).or_default().read_rows += count;
         });
-        limit.take(count).await;
+        limit.read(&batch).await;
     }
     Ok((writer.finish().await?, rows))
 }

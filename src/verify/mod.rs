@@ -32,7 +32,7 @@ use crate::{
     checkpoint::{Lease, Marker, Record, StateError, StateStore, TableState},
     clock,
     error::{JobError, Result},
-    job::{Job, limit::RowLimit},
+    job::{Job, limit::ReadLimit},
 };
 
 /// Tables compared at the same time.
@@ -74,7 +74,7 @@ pub async fn verify(job: &Job, options: &VerifyOptions) -> Result<Report> {
         state: &job.state,
         lake: &job.catalog,
         concurrent_chunks: job.settings.concurrent_chunks,
-        limit: Arc::new(RowLimit::new(job.settings.rows_per_second)),
+        limit: Arc::new(ReadLimit::new(job.settings.rates)),
         options,
     };
     verifier.run().await
@@ -86,7 +86,7 @@ struct Verifier<'a> {
     state: &'a StateStore,
     lake: &'a dyn Lake,
     concurrent_chunks: usize,
-    limit: Arc<RowLimit>,
+    limit: Arc<ReadLimit>,
     options: &'a VerifyOptions,
 }
 

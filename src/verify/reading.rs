@@ -14,7 +14,7 @@ use tokio::{sync::mpsc, task::JoinSet, time::sleep};
 use super::lake::Rows;
 use crate::{
     error::{JobError, Result},
-    job::limit::RowLimit,
+    job::limit::ReadLimit,
 };
 
 /// Times a chunk is tried before its error counts.
@@ -38,7 +38,7 @@ pub(super) struct SourceReading {
     /// Chunks of one table read at the same time.
     pub(super) workers: usize,
     /// Rows a second over all workers.
-    pub(super) limit: Arc<RowLimit>,
+    pub(super) limit: Arc<ReadLimit>,
 }
 
 impl SourceReading {
@@ -67,7 +67,7 @@ impl SourceReading {
 struct Worker<V> {
     source: Arc<dyn Source>,
     schema: Arc<TableSchema>,
-    limit: Arc<RowLimit>,
+    limit: Arc<ReadLimit>,
     visitor: V,
 }
 
@@ -133,7 +133,7 @@ impl<V: Visitor> Worker<V> {
             let mut parts = Vec::new();
             while let Some(batch) = received.recv().await {
                 parts.push(self.visitor.look(&batch)?);
-                self.limit.take(batch.num_rows() as u64).await;
+                self.limit.read(&batch).await;
             }
             Ok::<_, JobError>(parts)
         };

@@ -51,9 +51,8 @@ pub(super) const KEYS: &[Key] = &[
         "limits.source.bytes-per-second",
         Kind::SizeOrOff,
         "off",
-        "Most bytes that the snapshot reads in a second",
-    )
-    .not_yet(),
+        "Most bytes of values that the snapshot reads in a second",
+    ),
     key(
         "limits.source.connections",
         Kind::Int(2, 1_024),

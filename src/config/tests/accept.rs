@@ -103,7 +103,7 @@ limits:
   memory: 512 mb
   source:
     rows-per-second: 50000
-    bytes-per-second: off
+    bytes-per-second: 5MB
     connections: 6
   source.concurrent-chunks: 2
 server:
@@ -179,6 +179,7 @@ fn everything_at_once() {
         assert_eq!(job.source.server_id, Some((5400, 5400)));
         assert!(job.source.include_comments && !job.source.tinyint1_as_boolean);
         assert_eq!(job.source.new_tables, NewTables::AtStart);
+        assert_eq!(job.limits.source.bytes_per_second, Some(5 << 20));
         assert!(job.source.time_as_string && job.source.accept_foreign_key_cascades);
         assert_eq!(job.source.heartbeat_interval, Duration::from_secs(60));
         assert_eq!(job.sink.warehouse, Location::folder("/lake/wh"));

@@ -200,10 +200,6 @@ fn what_this_version_cannot_do_is_refused_by_name_and_line() {
             "10: `on-bad-row: dead-letter` is not supported yet",
         ),
         (
-            "limits.source.bytes-per-second: 5MB\n",
-            "10: `limits.source.bytes-per-second: 5MB` is not supported yet; this version knows `off` only",
-        ),
-        (
             "state.path: gs://bucket/x\n",
             "10: `state.path` is not valid: `gs://` is not supported; write a folder of this machine, or `s3://bucket/…` for S3 and what speaks its protocol",
         ),

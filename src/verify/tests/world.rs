@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::{
     checkpoint::{Lease, Record, SplitState, StateStore, TableState},
-    job::limit::RowLimit,
+    job::limit::{ReadLimit, ReadRates},
     verify::{
         Report, Verifier, VerifyOptions,
         lake::{Lake, Rows},
@@ -352,7 +352,7 @@ impl Bench {
             state: &self.state,
             lake: &self.lake,
             concurrent_chunks: 4,
-            limit: Arc::new(RowLimit::new(None)),
+            limit: Arc::new(ReadLimit::new(ReadRates::default())),
             options: &self.options,
         };
         verifier.run().await
