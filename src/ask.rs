@@ -69,7 +69,7 @@ pub async fn ask(job: &Job, wish: Wish, tables: &[TableName], to_the_end: bool) 
     }
     let record = newest(job).await?;
     for table in tables {
-        if state(&record, table).is_none() {
+        if record.captured_table(table).is_none() {
             return Err(JobError::Definite(format!(
                 "table {table}: the job could not take it up: its log says why"
             )));
@@ -80,7 +80,9 @@ pub async fn ask(job: &Job, wish: Wish, tables: &[TableName], to_the_end: bool) 
     }
     loop {
         let record = newest(job).await?;
-        let states = tables.iter().filter_map(|table| state(&record, table));
+        let states = tables
+            .iter()
+            .filter_map(|table| record.captured_table(table));
         let open: Vec<&TableState> = states.filter(|table| table.is_reading()).collect();
         if open.is_empty() {
             return Ok(Answer::Complete);
@@ -113,19 +115,16 @@ async fn newest(job: &Job) -> Result<Record> {
     }
 }
 
-/// The state of a captured table.
-fn state<'a>(record: &'a Record, name: &TableName) -> Option<&'a TableState> {
-    let mut tables = record.tables.iter();
-    tables.find(|table| table.source == *name && !table.released)
-}
-
 async fn may_be_asked(job: &Job, record: &Record, wish: Wish, tables: &[TableName]) -> Result<()> {
     let discovery = job.source.discover().await?;
     for table in tables {
-        let problem = match (wish, state(record, table)) {
+        let problem = match (wish, record.captured_table(table)) {
             (Wish::Resync, None) => {
-                let near = record.tables.iter().filter(|it| !it.released);
-                let near: Vec<String> = near.take(5).map(|it| it.source.to_string()).collect();
+                let near: Vec<String> = record
+                    .captured()
+                    .take(5)
+                    .map(|it| it.source.to_string())
+                    .collect();
                 Some(format!(
                     "the job does not capture it. It captures {}",
                     near.join(", ")

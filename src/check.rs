@@ -40,8 +40,8 @@ async fn spare_others(job: &Job, checks: &mut [Check]) {
     let Ok(Some((record, _))) = job.state.newest().await else {
         return;
     };
-    let captured = record.tables.iter().filter(|table| !table.released);
-    let captured: BTreeSet<String> = captured.map(|table| table.source.to_string()).collect();
+    let captured = record.captured().map(|table| table.source.to_string());
+    let captured: BTreeSet<String> = captured.collect();
     for check in checks {
         let table = check.name.strip_prefix("table ");
         let is_other = table.is_some_and(|table| !captured.contains(table));

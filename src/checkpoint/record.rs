@@ -135,6 +135,16 @@ pub struct Marker {
 }
 
 impl Record {
+    /// Tables that the job captures.
+    pub fn captured(&self) -> impl Iterator<Item = &TableState> {
+        self.tables.iter().filter(|table| !table.released)
+    }
+
+    /// A captured table, by its name at the source.
+    pub fn captured_table(&self, name: &TableName) -> Option<&TableState> {
+        self.captured().find(|table| table.source == *name)
+    }
+
     /// True when every split of every table is included.
     pub fn snapshot_is_complete(&self) -> bool {
         !self.tables.iter().any(TableState::is_reading)
@@ -169,18 +179,16 @@ impl Record {
         self.tag = Some(tag_name(self.created_ms));
         self.tagged_ms = Some(self.created_ms);
         // A table without a snapshot can have no tag: it gets an empty one.
-        for table in self
-            .tables
-            .iter()
-            .filter(|table| table.last_commit.is_none() && !table.released)
-        {
-            if !self.commits.iter().any(|commit| commit.sink == table.sink) {
-                self.commits.push(TableCommit {
-                    sink: table.sink.clone(),
-                    messages: Vec::new(),
-                });
-            }
-        }
+        let without = self.captured().filter(|table| table.last_commit.is_none());
+        let without = without.map(|table| table.sink.clone());
+        let sinks: Vec<TableName> = without
+            .filter(|sink| self.commits.iter().all(|commit| commit.sink != *sink))
+            .collect();
+        self.commits
+            .extend(sinks.into_iter().map(|sink| TableCommit {
+                sink,
+                messages: Vec::new(),
+            }));
     }
 
     /// What says that the record's commits are made.

@@ -1,9 +1,8 @@
 //! Requests to a job: small objects in its state folder, which reach it wherever it runs, and wait for it
 //! where it does not. The job removes one when a durable record says what it asks for.
 
-use futures::TryStreamExt;
 use headwater_connectors::TableName;
-use object_store::{ObjectStore, ObjectStoreExt, path::Path};
+use object_store::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
 use super::store::{StateError, StateStore};
@@ -35,22 +34,14 @@ impl StateStore {
 
     /// What the job is asked for.
     pub async fn requests(&self) -> Result<Vec<Request>, StateError> {
-        let folder = self.path("");
-        let found: Vec<Path> = self
-            .objects()
-            .list(Some(&folder))
-            .try_filter_map(|object| async move {
-                let name = object.location.filename().unwrap_or_default();
-                let is_request = name.starts_with(PREFIX) && name.ends_with(".json");
-                Ok(is_request.then_some(object.location))
-            })
-            .try_collect()
-            .await
-            .map_err(|source| self.failed("list", &folder, source))?;
+        let request = |object: ObjectMeta| {
+            let name = object.location.filename().unwrap_or_default();
+            let is_request = name.starts_with(PREFIX) && name.ends_with(".json");
+            is_request.then(|| name.to_owned())
+        };
         let mut requests = Vec::new();
-        for path in found {
-            if let Some(request) = self.read::<Request>(&path).await? {
-                let name = path.filename().unwrap_or_default().to_owned();
+        for name in self.objects(request).await? {
+            if let Some(request) = self.read::<Request>(&self.path(&name)).await? {
                 requests.push(Request { name, ..request });
             }
         }
@@ -66,11 +57,7 @@ impl StateStore {
     /// Removes requests.
     pub async fn answered(&self, requests: &[Request]) -> Result<(), StateError> {
         for request in requests {
-            let path = self.path(&request.name);
-            match self.objects().delete(&path).await {
-                Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
-                Err(source) => return Err(self.failed("delete", &path, source)),
-            }
+            self.remove(&self.path(&request.name)).await?;
         }
         Ok(())
     }

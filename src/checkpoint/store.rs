@@ -20,7 +20,8 @@ use bytes::Bytes;
 use futures::TryStreamExt;
 use headwater_paimon::{Catalog, Location, StoreOptions};
 use object_store::{
-    ObjectStore, ObjectStoreExt, PutMode, PutPayload, local::LocalFileSystem, path::Path,
+    ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload, local::LocalFileSystem,
+    path::Path,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use xxhash_rust::xxh3::xxh3_128;
@@ -171,15 +172,8 @@ impl StateStore {
 
     /// Numbers of all records, ascending.
     pub async fn numbers(&self) -> Result<Vec<i64>, StateError> {
-        let mut numbers: Vec<i64> = self
-            .store
-            .list(Some(&self.folder))
-            .try_filter_map(|object| async move {
-                Ok(object.location.filename().and_then(record_number))
-            })
-            .try_collect()
-            .await
-            .map_err(|source| self.failed("list", &self.folder, source))?;
+        let numbers = |object: ObjectMeta| object.location.filename().and_then(record_number);
+        let mut numbers = self.objects(numbers).await?;
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -271,10 +265,7 @@ impl StateStore {
         let (old, kept) = numbers.split_at(surplus);
         for number in old {
             for path in [self.marker_path(*number), self.record_path(*number)] {
-                match self.store.delete(&path).await {
-                    Ok(()) | Err(object_store::Error::NotFound { .. }) => {}
-                    Err(source) => return Err(self.failed("delete", &path, source)),
-                }
+                self.remove(&path).await?;
             }
         }
         self.prune_sides(kept).await
@@ -283,18 +274,13 @@ impl StateStore {
     /// Young ones stay: a record that names one may be about to be created.
     async fn prune_sides(&self, kept: &[i64]) -> Result<(), StateError> {
         let now_ms = clock::now_ms();
-        let sides: Vec<Path> = self
-            .store
-            .list(Some(&self.folder))
-            .try_filter_map(|object| async move {
-                let name = object.location.filename().unwrap_or_default();
-                let age_ms = now_ms - object.last_modified.timestamp_millis();
-                let is_old_side = name.starts_with("side-") && age_ms > SIDE_AGE_MS;
-                Ok(is_old_side.then_some(object.location))
-            })
-            .try_collect()
-            .await
-            .map_err(|source| self.failed("list", &self.folder, source))?;
+        let old_side = |object: ObjectMeta| {
+            let name = object.location.filename().unwrap_or_default();
+            let age_ms = now_ms - object.last_modified.timestamp_millis();
+            let is_old_side = name.starts_with("side-") && age_ms > SIDE_AGE_MS;
+            is_old_side.then_some(object.location)
+        };
+        let sides = self.objects(old_side).await?;
         if sides.len() <= 4 {
             return Ok(());
         }
@@ -436,17 +422,28 @@ impl StateStore {
         }
     }
 
-    /// The store of the folder.
-    pub(super) fn objects(&self) -> &Arc<dyn ObjectStore> {
-        &self.store
+    /// What `pick` takes of the folder's objects.
+    pub(super) async fn objects<T>(
+        &self,
+        pick: impl Fn(ObjectMeta) -> Option<T>,
+    ) -> Result<Vec<T>, StateError> {
+        let picked = self
+            .store
+            .list(Some(&self.folder))
+            .try_filter_map(|object| std::future::ready(Ok(pick(object))));
+        let picked: object_store::Result<Vec<T>> = picked.try_collect().await;
+        picked.map_err(|source| self.failed("list", &self.folder, source))
     }
 
-    pub(super) fn failed(
-        &self,
-        action: &'static str,
-        path: &Path,
-        source: object_store::Error,
-    ) -> StateError {
+    /// Deletes an object; one that is gone already is no error.
+    pub(super) async fn remove(&self, path: &Path) -> Result<(), StateError> {
+        match self.store.delete(path).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(source) => Err(self.failed("delete", path, source)),
+        }
+    }
+
+    fn failed(&self, action: &'static str, path: &Path, source: object_store::Error) -> StateError {
         StateError::Store {
             action,
             path: self.shown(path),

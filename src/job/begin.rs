@@ -278,16 +278,12 @@ async fn look_at_history(
 
 /// The state of a captured table in a record.
 fn table_state<'a>(record: &'a Record, name: &TableName) -> Result<&'a TableState> {
-    record
-        .tables
-        .iter()
-        .find(|table| table.source == *name)
-        .ok_or_else(|| {
-            JobError::Internal(format!(
-                "checkpoint {} has the schema of {name} but not its state",
-                record.number
-            ))
-        })
+    record.captured_table(name).ok_or_else(|| {
+        JobError::Internal(format!(
+            "checkpoint {} has the schema of {name} but not its state",
+            record.number
+        ))
+    })
 }
 
 /// Begins a job that has no checkpoint, or one whose first steps have to be taken again.

@@ -51,32 +51,29 @@ pub(super) async fn bring_up(
     wanted.anew(record);
     wanted.added(job, record).await?;
     let capture = wanted.capture;
+    let captured: BTreeSet<&TableName> = record.captured().map(|table| &table.source).collect();
     for (name, why) in &discovery.rejected {
-        if !is_captured(record, name) {
+        if !captured.contains(name) {
             tracing::warn!(table = %name, "matches the job file and cannot be captured: {why}");
         }
     }
-    for table in record.tables.iter().filter(|table| !table.released) {
-        let is_there = discovery.captured.iter().any(|it| it.name == table.source);
-        if !is_there && !table.dropped {
+    let there: BTreeSet<&TableName> = discovery.captured.iter().map(|it| &it.name).collect();
+    for table in record.captured() {
+        if !there.contains(&table.source) && !table.dropped {
             tracing::warn!(
                 table = %table.source,
                 "is gone at the source, or cannot be captured as it is now: the log will tell"
             );
         }
     }
-    if !record.tables.iter().any(|table| !table.released) {
+    if captured.is_empty() {
         return Err(JobError::Definite(
             "source.tables matches none of the tables that the job has captured, and no other that \
              it may take up. Correct the pattern; headwater check lists what matches"
                 .to_owned(),
         ));
     }
-    for name in wanted
-        .asked
-        .iter()
-        .filter(|name| !is_captured(record, name))
-    {
+    for name in wanted.asked.iter().filter(|it| !captured.contains(it)) {
         tracing::warn!(
             table = %name,
             "is asked for and cannot be captured: it is not there, or does not match source.tables"
@@ -105,11 +102,6 @@ pub(super) async fn asked(job: &Job) -> Result<()> {
             Err(error) => tracing::debug!(%error, "cannot look for requests"),
         }
     }
-}
-
-fn is_captured(record: &Record, name: &TableName) -> bool {
-    let mut tables = record.tables.iter();
-    tables.any(|table| table.source == *name && !table.released)
 }
 
 /// Captures tables no more that the job file names no more. Their sink tables stay as they are.
@@ -150,9 +142,9 @@ struct Wanted<'a> {
 impl Wanted<'_> {
     /// Captured tables that are to be read anew.
     fn anew(&mut self, record: &mut Record) {
-        for table in record.tables.iter_mut().filter(|table| !table.released) {
-            let schema = self.there.iter().find(|it| it.name == table.source);
-            let Some(schema) = schema.filter(|_| self.asked.contains(&table.source)) else {
+        let tables = record.tables.iter_mut().filter(|table| !table.released);
+        for table in tables.filter(|table| self.asked.contains(&table.source)) {
+            let Some(schema) = self.there.iter().find(|it| it.name == table.source) else {
                 continue;
             };
             tracing::info!(table = %table.source, "is read anew, since somebody asks for it");
@@ -163,10 +155,10 @@ impl Wanted<'_> {
 
     /// Tables that are not captured yet.
     async fn added(&mut self, job: &Job, record: &mut Record) -> Result<()> {
-        for schema in self.there {
-            if is_captured(record, &schema.name) {
-                continue;
-            }
+        let captured = record.captured().map(|table| table.source.clone());
+        let captured: BTreeSet<TableName> = captured.collect();
+        let others = self.there.iter();
+        for schema in others.filter(|schema| !captured.contains(&schema.name)) {
             if !job.settings.adds_tables && !self.asked.contains(&schema.name) {
                 tracing::warn!(
                     table = %schema.name,
@@ -195,12 +187,8 @@ impl Wanted<'_> {
 
 /// The state of a table that the job has not captured so far, with its sink table made.
 async fn take_up(job: &Job, record: &Record, schema: &Arc<TableSchema>) -> Result<TableState> {
-    let names = record.tables.iter().filter(|table| !table.released);
-    let names: Vec<&TableName> = names
-        .map(|table| &table.source)
-        .chain([&schema.name])
-        .collect();
-    let planned = job.settings.router.plan(names);
+    let names = record.captured().map(|table| &table.source);
+    let planned = job.settings.router.plan(names.chain([&schema.name]));
     planned.map_err(|error| JobError::Definite(error.to_string()))?;
     let sink = job.settings.sink_of(&schema.name)?;
     let rows = SnapshotRows::of(true, &record.source.position);
@@ -210,7 +198,7 @@ async fn take_up(job: &Job, record: &Record, schema: &Arc<TableSchema>) -> Resul
     let mut tables = record.tables.iter();
     let was_ours = tables.any(|table| table.source == schema.name && table.sink == sink);
     let open = match was_ours {
-        true => sink::open_again(catalog, options, schema, &sink, bytes, rows).await?,
+        true => sink::open_or_make(catalog, options, schema, &sink, bytes, rows).await?,
         false => sink::open_new(catalog, options, schema, &sink, bytes, rows).await?,
     };
     tracing::info!(

@@ -25,7 +25,7 @@ use headwater_connectors::{ChangeBatch, RowKinds, TableName, TableSchema, change
 use headwater_paimon::{
     DynamicBucketAssigner, IndexMemory, SharedBuckets, Table, WriteBuffer, WriteSettings,
 };
-pub use open::{OpenTable, SinkOptions, filled_error, open_again, open_existing, open_new};
+pub use open::{OpenTable, SinkOptions, filled_error, open_existing, open_new, open_or_make};
 pub use policy::SchemaPolicy;
 pub use shape::{Shape, position as column_position};
 pub use sweep::{ROOM as SWEEP_ROOM, Sweep};

@@ -122,30 +122,15 @@ pub async fn open_new(
     bytes: u64,
     rows: SnapshotRows,
 ) -> Result<OpenTable> {
-    let table = match catalog.table(&sink.database, &sink.table).await? {
-        Some(table) => table,
-        None => {
-            let schema = options.new_schema(source, sink, bytes, rows)?;
-            catalog.create_database(&sink.database).await?;
-            return Ok(OpenTable {
-                table: catalog
-                    .create_table(&sink.database, &sink.table, schema)
-                    .await?,
-                max_sequence: None,
-                has_snapshots: false,
-            });
-        }
-    };
-    let opened = fit(table, options, source, sink, rows).await?;
+    let opened = open_or_make(catalog, options, source, sink, bytes, rows).await?;
     if rows != SnapshotRows::None && opened.has_snapshots {
         return Err(filled_error(&source.name, sink));
     }
     Ok(opened)
 }
 
-/// Opens the sink table of a table that the job has captured once and takes up again: what it left there
-/// is replaced. Made where it is not there any more.
-pub async fn open_again(
+/// Makes a sink table, or continues one that fits, whatever is in it: the caller knows that it is the job's.
+pub async fn open_or_make(
     catalog: &Catalog,
     options: &SinkOptions,
     source: &TableSchema,
@@ -153,10 +138,18 @@ pub async fn open_again(
     bytes: u64,
     rows: SnapshotRows,
 ) -> Result<OpenTable> {
-    match catalog.table(&sink.database, &sink.table).await? {
-        Some(table) => fit(table, options, source, sink, rows).await,
-        None => open_new(catalog, options, source, sink, bytes, rows).await,
+    if let Some(table) = catalog.table(&sink.database, &sink.table).await? {
+        return fit(table, options, source, sink, rows).await;
     }
+    let schema = options.new_schema(source, sink, bytes, rows)?;
+    catalog.create_database(&sink.database).await?;
+    Ok(OpenTable {
+        table: catalog
+            .create_table(&sink.database, &sink.table, schema)
+            .await?,
+        max_sequence: None,
+        has_snapshots: false,
+    })
 }
 
 /// Why a snapshot is not read into a table that has rows.

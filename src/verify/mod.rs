@@ -192,12 +192,7 @@ impl Verifier<'_> {
         if !running {
             self.adopt_others(&mut cut, notes).await?;
         }
-        if cut
-            .record
-            .tables
-            .iter()
-            .any(|table| table.splits.is_empty() && !table.released)
-        {
+        if cut.record.captured().any(|table| table.splits.is_empty()) {
             notes.push(
                 "some tables were taken up without the rows they had (latest-offset): those count \
                  as missing unless they changed since"
@@ -220,7 +215,7 @@ impl Verifier<'_> {
     /// What someone else wrote after the checkpoint of a standing job is what readers see now.
     async fn adopt_others(&self, cut: &mut Cut, notes: &mut Vec<String>) -> Result<()> {
         let user = &cut.record.commit_user;
-        for table in cut.record.tables.iter().filter(|table| !table.released) {
+        for table in cut.record.captured() {
             let name = table.sink.to_string();
             let snapshot = cut.marker.snapshots.get(&name).copied().unwrap_or(0);
             if let Some((newer, by)) = self.lake.newer_by_others(table, snapshot, user).await? {
