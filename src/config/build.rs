@@ -384,14 +384,7 @@ impl Reader {
         Checkpoint {
             interval: self.duration(Section::Job, "checkpoint.interval", CHECKPOINT_INTERVAL_MIN),
             retained: self.number(Section::Job, "checkpoint.retained"),
-            tag_interval: self
-                .parsed(Section::Job, "checkpoint.tag-interval", |text| {
-                    match text.trim().eq_ignore_ascii_case("off") {
-                        true => Ok(None),
-                        false => value::duration(text).map(Some),
-                    }
-                })
-                .flatten(),
+            tag_interval: self.unless_off("checkpoint.tag-interval", value::duration),
         }
     }
 
@@ -403,25 +396,17 @@ impl Reader {
                 bytes => Ok(bytes),
             })
             .unwrap_or_default();
-        let rows_per_second = self
-            .parsed(S, "limits.source.rows-per-second", |text| {
-                if text.trim().eq_ignore_ascii_case("off") {
-                    return Ok(None);
-                }
-                value::integer(text, 1, i64::MAX).map(|rows| u64::try_from(rows).ok())
-            })
-            .flatten();
-        let bytes_per_second = self
-            .parsed(S, "limits.source.bytes-per-second", |text| {
-                if text.trim().eq_ignore_ascii_case("off") {
-                    return Ok(None);
-                }
-                match value::size(text)? {
+        let rows_per_second = self.unless_off("limits.source.rows-per-second", |text| {
+            value::integer(text, 1, i64::MAX).map(i64::unsigned_abs)
+        });
+        let bytes_per_second =
+            self.unless_off(
+                "limits.source.bytes-per-second",
+                |text| match value::size(text)? {
                     0 => Err("it must be above 0, or off".to_owned()),
-                    bytes => Ok(Some(bytes)),
-                }
-            })
-            .flatten();
+                    bytes => Ok(bytes),
+                },
+            );
         Limits {
             memory_bytes,
             source: SourceLimits {
@@ -431,6 +416,21 @@ impl Reader {
                 concurrent_chunks_max: self.number(S, "limits.source.concurrent-chunks"),
             },
         }
+    }
+
+    /// The value of one of Headwater's own keys; `None` where it is off.
+    fn unless_off<T>(
+        &mut self,
+        name: &'static str,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let found = self.parsed(Section::Job, name, |text| {
+            match text.trim().eq_ignore_ascii_case("off") {
+                true => Ok(None),
+                false => read(text).map(Some),
+            }
+        });
+        found.flatten()
     }
 
     /// Keys that only make sense together.

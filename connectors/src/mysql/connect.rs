@@ -87,23 +87,24 @@ pub(super) async fn retrying<C, F>(options: &MysqlOptions, open: impl Fn() -> F)
 where
     F: Future<Output = Result<C, mysql_async::Error>>,
 {
-    let (mut tries, mut failed) = (0, 0);
+    let hosts = &options.hosts;
+    let mut tries = 0;
     loop {
-        let host = options.hosts.current().clone();
-        match once(options, &host, open()).await {
-            Err(error) if !(failed + 1_usize).is_multiple_of(options.hosts.count()) => {
-                failed += 1;
-                options.hosts.pass_over(&host);
-                tracing::warn!(%error, next = %options.hosts.current(), "cannot connect to MySQL here");
+        // Each address once, then a pause.
+        for last in (0..hosts.count()).rev().map(|left| left == 0) {
+            let host = hosts.current().clone();
+            let error = match once(options, &host, open()).await {
+                Err(error) => error,
+                opened => return opened,
+            };
+            if last && (!error.is_transient() || tries >= options.connect_max_retries) {
+                return Err(error);
             }
-            Err(error) if error.is_transient() && tries < options.connect_max_retries => {
-                (tries, failed) = (tries + 1, failed + 1);
-                options.hosts.pass_over(&host);
-                tracing::warn!(%error, tries, "cannot connect to MySQL, trying again");
-                tokio::time::sleep(Duration::from_millis(200 << tries.min(5))).await;
-            }
-            result => return result,
+            hosts.pass_over(&host);
+            tracing::warn!(%error, next = %hosts.current(), tries = tries + 1, "cannot connect to MySQL, trying again");
         }
+        tries += 1;
+        tokio::time::sleep(Duration::from_millis(200 << tries.min(5))).await;
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard},
+    hash::Hash,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use super::{table::MysqlTable, zero_dates::ZeroDates};
@@ -34,10 +35,7 @@ pub(super) struct Registry {
 
 impl Registry {
     fn lock(&self) -> MutexGuard<'_, HashMap<TableName, Vec<Arc<Known>>>> {
-        match self.known.lock() {
-            Ok(guard) => guard,
-            Err(poisoned) => poisoned.into_inner(),
-        }
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes note of tables.
@@ -69,18 +67,12 @@ impl Registry {
     /// Whether a table that came into being is met for the first time: a log that is read again
     /// tells of it again.
     pub fn is_first_sight(&self, name: &TableName) -> bool {
-        match self.created.lock() {
-            Ok(mut created) => created.insert(name.clone()),
-            Err(poisoned) => poisoned.into_inner().insert(name.clone()),
-        }
+        is_new(&self.created, name.clone())
     }
 
     /// Whether the job has not begun again yet for a statement that made a table, by what names it.
     pub fn is_first_time(&self, statement: String) -> bool {
-        match self.followed.lock() {
-            Ok(mut followed) => followed.insert(statement),
-            Err(poisoned) => poisoned.into_inner().insert(statement),
-        }
+        is_new(&self.followed, statement)
     }
 
     /// The physical table of a schema.
@@ -100,4 +92,10 @@ impl Registry {
                 .table(&schema.name)
             })
     }
+}
+
+/// Takes note of a thing; whether it was not known yet.
+fn is_new<T: Eq + Hash>(known: &Mutex<HashSet<T>>, thing: T) -> bool {
+    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+    known.insert(thing)
 }
