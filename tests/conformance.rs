@@ -34,11 +34,7 @@ async fn java_compacts_beside_us() {
         }
         tokio::time::sleep(Duration::from_millis(700)).await;
     }
-    assert!(
-        process.is_running(),
-        "it ended by itself:\n{}",
-        process.output()
-    );
+    process.assert_runs();
     process.stop().await;
     for name in &names {
         oracle::java("compact", &[&lake.warehouse(), name, "--full"], "");
@@ -93,11 +89,7 @@ async fn a_table_that_java_made_is_continued() {
     let job = JobFile::new(server, &database, &lake).sink("table.properties.bucket", "3");
     let mut process = Headwater::run(&job, &lake);
     crate::support::eventually("two rows", Duration::from_secs(30), async || {
-        assert!(
-            process.is_running(),
-            "it ended by itself:\n{}",
-            process.output()
-        );
+        process.assert_runs();
         lake.read(&table, None).len() == 2
     })
     .await;

@@ -19,11 +19,7 @@ async fn money_is_constant_at_every_checkpoint() {
     for _ in 0..3 {
         let mut process = Headwater::run(&job, &lake);
         tokio::time::sleep(Duration::from_secs(5)).await;
-        assert!(
-            process.is_running(),
-            "it ended by itself:\n{}",
-            process.output()
-        );
+        process.assert_runs();
         process.kill9();
     }
     running.stop().await;

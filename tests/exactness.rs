@@ -40,11 +40,7 @@ async fn tables_equal_the_source_after_kills() {
             let mut process = Headwater::run(&job, &lake);
             let moment = random.random_range(20..4000);
             tokio::time::sleep(Duration::from_millis(moment)).await;
-            assert!(
-                process.is_running(),
-                "it ended by itself:\n{}",
-                process.output()
-            );
+            process.assert_runs();
             process.kill9();
         }
     }
@@ -65,11 +61,7 @@ async fn snapshot_and_tail_meet() {
     let mut process = Headwater::run(&job, &lake);
     tokio::time::sleep(Duration::from_secs(12)).await;
     running.stop().await;
-    assert!(
-        process.is_running(),
-        "it ended by itself:\n{}",
-        process.output()
-    );
+    process.assert_runs();
     drop(process);
     finish(&job, &lake, &database, &workload).await;
 }
@@ -147,11 +139,7 @@ pub async fn seen(lake: &Lake, workload: &Workload, process: &mut Headwater) {
         "the lake catches up",
         Duration::from_secs(120),
         async || {
-            assert!(
-                process.is_running(),
-                "it ended by itself:\n{}",
-                process.output()
-            );
+            process.assert_runs();
             lake.read(&table, None) == [row.as_str()]
         },
     )

@@ -65,7 +65,7 @@ async fn prepared_files_are_deleted_while_the_job_stands_still() {
     scene.changes().await;
     let mut process = Headwater::run_until(&scene.job, &scene.lake, "after-record:1:stop");
     eventually("it stands still", LIMIT, async || {
-        assert!(process.is_running(), "{}", process.output());
+        process.assert_runs();
         process.is_stopped()
     })
     .await;

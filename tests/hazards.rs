@@ -219,11 +219,7 @@ async fn disk_full_for_a_moment() {
             .await;
         rows += 20;
         eventually("it says so", Duration::from_secs(60), async || {
-            assert!(
-                process.is_running(),
-                "it ended by itself:\n{}",
-                process.output()
-            );
+            process.assert_runs();
             process.output()[known..].contains("No space left")
         })
         .await;

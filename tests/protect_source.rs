@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 
 use mysql_async::prelude::Queryable;
 
-use crate::support::{
-    Headwater, JobFile, Lake, Server, eventually, small::arrives_within, values::difference,
-};
+use crate::support::{Headwater, JobFile, Lake, Server, small::arrives_within, values::settles};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -78,11 +76,7 @@ async fn no_lock_is_taken() {
     )
     .succeeds()
     .await;
-    eventually("rows are equal", MINUTE, async || {
-        assert!(process.is_running(), "it ended:\n{}", process.output());
-        difference(&lake, &database, "t").await.is_none()
-    })
-    .await;
+    settles(&lake, &database, &["t"], &mut process).await;
     process.stop().await;
 
     admin

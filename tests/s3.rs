@@ -102,7 +102,7 @@ async fn tables_on_s3_equal_the_source_after_kills() {
     for point in ["after-record", "between-table-commits"] {
         let mut process = Headwater::run(&job, &lake);
         tokio::time::sleep(Duration::from_millis(2500)).await;
-        assert!(process.is_running(), "{}", process.output());
+        process.assert_runs();
         process.kill9();
         aborts_at(point, &job, &lake).await;
     }
@@ -112,7 +112,7 @@ async fn tables_on_s3_equal_the_source_after_kills() {
     workload.mark().await;
     // It waits until the running job has come as far as the source.
     ends("verify", &job, &lake, 0).await;
-    assert!(process.is_running(), "{}", process.output());
+    process.assert_runs();
     assert!(!process.output().contains(bucket.secret()));
     process.stop().await;
     for table in database.tables().await {

@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use crate::support::{
-    Database, Headwater, JobFile, Lake, Server, eventually, small::arrives_within,
-    values::difference,
+    Database, Headwater, JobFile, Lake, Server, small::arrives_within, values::settles,
 };
 
 struct Scene {
@@ -49,25 +48,7 @@ impl Scene {
 
     /// Waits until the lake's `t` has the values of the source's.
     async fn settles(&mut self) {
-        let (lake, database, process) = (&self.lake, &self.database, &mut self.process);
-        let mut last = None;
-        let waited = tokio::time::timeout(Duration::from_secs(60), async {
-            loop {
-                assert!(
-                    process.is_running(),
-                    "it ended by itself:\n{}",
-                    process.output()
-                );
-                last = difference(lake, database, "t").await;
-                if last.is_none() {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(300)).await;
-            }
-        });
-        if waited.await.is_err() {
-            panic!("{last:?}\n{}", self.process.output());
-        }
+        settles(&self.lake, &self.database, &["t"], &mut self.process).await;
     }
 
     /// Settles, also after a kill and a start in between, and ends well.
@@ -436,11 +417,7 @@ INSERT INTO t VALUES (4, 4)",
         crate::exactness::aborts_at("after-flush", &job, &lake).await;
     }
     let mut process = Headwater::run(&job, &lake);
-    eventually("rows arrive", Duration::from_secs(60), async || {
-        assert!(process.is_running(), "{}", process.output());
-        difference(&lake, &database, "t").await.is_none()
-    })
-    .await;
+    settles(&lake, &database, &["t"], &mut process).await;
     process.stop().await;
     assert_eq!(columns(&lake, &database), ["0:id", "2:c"]);
     lake.assert_equal(&database).await;

@@ -94,11 +94,7 @@ async fn read_and_compact(purpose: &str, producer: &str, compactor: Compactor) {
         let mut process = Headwater::run(&other_settings(&job, &mut random), &lake);
         let moment = random.random_range(500..4500);
         tokio::time::sleep(Duration::from_millis(moment)).await;
-        assert!(
-            process.is_running(),
-            "it ended by itself:\n{}",
-            process.output()
-        );
+        process.assert_runs();
         process.kill9();
     }
     let mut process = Headwater::run(&other_settings(&job, &mut random), &lake);

@@ -39,11 +39,7 @@ async fn latest_offset_skips_what_is_there() {
     let mut id = 10;
     // Rows go on coming until the job, which takes a moment to start, has seen one.
     eventually("a new row arrives", Duration::from_secs(60), async || {
-        assert!(
-            process.is_running(),
-            "it ended by itself:\n{}",
-            process.output()
-        );
+        process.assert_runs();
         id += 1;
         database
             .run(&format!("INSERT INTO t VALUES ({id}, 'new')"))

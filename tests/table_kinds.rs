@@ -40,7 +40,7 @@ async fn killed_and_compacted_by_java(
                 let mut process = Headwater::run(job, lake);
                 let moment = random.random_range(500..2500);
                 tokio::time::sleep(Duration::from_millis(moment)).await;
-                assert!(process.is_running(), "{}", process.output());
+                process.assert_runs();
                 process.kill9();
             }
         }
@@ -65,7 +65,7 @@ async fn killed_and_compacted_by_java(
 async fn snapshot_ends(job: &JobFile, lake: &Lake) {
     let mut process = Headwater::run(job, lake);
     eventually("the snapshot ends", Duration::from_secs(120), async || {
-        assert!(process.is_running(), "{}", process.output());
+        process.assert_runs();
         process.output().contains(r#"phase="stream""#)
     })
     .await;
@@ -194,7 +194,7 @@ async fn a_dynamic_table_of_java_is_taken_up_with_its_index() {
             ));
         let mut process = Headwater::run(&job, &lake);
         eventually("it begins", Duration::from_secs(60), async || {
-            assert!(process.is_running(), "{}", process.output());
+            process.assert_runs();
             process.output().contains("starting from nothing")
         })
         .await;
@@ -208,7 +208,7 @@ SELECT i, 'new' FROM n",
             .await;
         let expected = dump::lines(&database, "t").await;
         eventually("the lake catches up", Duration::from_secs(60), async || {
-            assert!(process.is_running(), "{}", process.output());
+            process.assert_runs();
             lake.read(&name, None).len() == expected.len()
         })
         .await;
@@ -385,7 +385,7 @@ async fn deletion_vectors_need_gtids() {
     let job = job.source("scan.startup.mode", "latest-offset");
     let mut process = Headwater::run(&job, &lake);
     eventually("it begins", Duration::from_secs(60), async || {
-        assert!(process.is_running(), "{}", process.output());
+        process.assert_runs();
         process.output().contains("starting from nothing")
     })
     .await;

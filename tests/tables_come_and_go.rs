@@ -13,7 +13,7 @@ use mysql_async::prelude::Queryable;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::support::{
-    Database, Headwater, JobFile, Lake, Server, env_number, eventually, values::difference,
+    Database, Headwater, JobFile, Lake, Server, env_number, eventually, values::settles,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -66,32 +66,6 @@ impl Load {
     }
 }
 
-/// Waits until tables of the lake have the rows of the source's.
-async fn settle(lake: &Lake, database: &Database, tables: &[&str], process: &mut Headwater) {
-    for table in tables {
-        let mut last = None;
-        let waited = tokio::time::timeout(MINUTE, async {
-            loop {
-                assert!(process.is_running(), "it ended:\n{}", process.output());
-                last = match lake
-                    .snapshots(&format!("{}.{table}", database.name))
-                    .is_empty()
-                {
-                    true => Some("no snapshot yet".to_owned()),
-                    false => difference(lake, database, table).await,
-                };
-                if last.is_none() {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(300)).await;
-            }
-        });
-        if waited.await.is_err() {
-            panic!("{table}: {last:?}\n{}", process.output());
-        }
-    }
-}
-
 fn job_of(server: &Server, database: &Database, lake: &Lake, tables: &str) -> JobFile {
     let pattern = format!("{}.{tables}", database.name);
     JobFile::new(server, database, lake).source("tables", &pattern)
@@ -126,7 +100,7 @@ async fn tables_are_added_and_removed_between_runs() {
     }
     let first = job_of(server, &database, &lake, "[ab]");
     let mut process = Headwater::run(&first, &lake);
-    settle(&lake, &database, &["a", "b"], &mut process).await;
+    settles(&lake, &database, &["a", "b"], &mut process).await;
     process.stop().await;
     assert_eq!(lake.tables(&database.name), ["a", "b"]);
 
@@ -149,12 +123,12 @@ async fn tables_are_added_and_removed_between_runs() {
     let process = Headwater::run(&more, &lake);
     let mut process = kills(&more, &lake, process, &mut random).await;
     load.end().await;
-    settle(&lake, &database, &["a", "c", "d"], &mut process).await;
+    settles(&lake, &database, &["a", "c", "d"], &mut process).await;
     let b = lake.snapshots(&format!("{}.b", database.name)).len();
     database
         .run("UPDATE b SET n = -1;\nDELETE FROM b WHERE id % 3 = 0;\nDELETE FROM a WHERE id < 10")
         .await;
-    settle(&lake, &database, &["a"], &mut process).await;
+    settles(&lake, &database, &["a"], &mut process).await;
     assert_eq!(
         lake.snapshots(&format!("{}.b", database.name)).len(),
         b,
@@ -169,7 +143,7 @@ async fn tables_are_added_and_removed_between_runs() {
     let process = Headwater::run(&back, &lake);
     let mut process = kills(&back, &lake, process, &mut random).await;
     load.end().await;
-    settle(&lake, &database, &["a", "b", "c", "d"], &mut process).await;
+    settles(&lake, &database, &["a", "b", "c", "d"], &mut process).await;
     process.stop().await;
     lake.assert_equal(&database).await;
 }
@@ -177,7 +151,7 @@ async fn tables_are_added_and_removed_between_runs() {
 /// Waits until the job is under way.
 async fn settle_marks(process: &mut Headwater) {
     eventually("it reads the log", MINUTE, async || {
-        assert!(process.is_running(), "it ended:\n{}", process.output());
+        process.assert_runs();
         process.output().contains("reading MySQL's log")
     })
     .await;
@@ -193,7 +167,7 @@ async fn created_tables_are_captured() {
     let job = job_of(server, &database, &lake, "[a-z]+")
         .source("scan.binlog.newly-added-table.enabled", "true");
     let mut process = Headwater::run(&job, &lake);
-    settle(&lake, &database, &["a"], &mut process).await;
+    settles(&lake, &database, &["a"], &mut process).await;
     let load = Load::on(&database, &["a", "b", "c", "d", "e"], 5).await;
     database
         .run(
@@ -209,11 +183,11 @@ async fn created_tables_are_captured() {
     process.kill9();
     let mut process = Headwater::run(&job, &lake);
     load.end().await;
-    settle(&lake, &database, &["a", "b", "c", "d", "e"], &mut process).await;
+    settles(&lake, &database, &["a", "b", "c", "d", "e"], &mut process).await;
     database
         .run("CREATE TABLE f (id INT PRIMARY KEY, w TEXT);\nINSERT INTO f VALUES (1, 'late')")
         .await;
-    settle(&lake, &database, &["f"], &mut process).await;
+    settles(&lake, &database, &["f"], &mut process).await;
     database.run("DROP TABLE nokey").await;
     process.stop().await;
     lake.assert_equal(&database).await;
@@ -232,7 +206,7 @@ async fn a_table_is_read_anew_on_request() {
     filled(&database, "b", 3000).await;
     let job = job_of(server, &database, &lake, "[ab]");
     let mut process = Headwater::run(&job, &lake);
-    settle(&lake, &database, &["a", "b"], &mut process).await;
+    settles(&lake, &database, &["a", "b"], &mut process).await;
     // What no log says: the lake keeps rows that the source has no more, and lacks others.
     database
         .run("SET SESSION sql_log_bin = 0;\nDELETE FROM a WHERE id % 5 = 0;\nINSERT INTO a VALUES (9001, 'unlogged', 1)")
@@ -246,7 +220,7 @@ async fn a_table_is_read_anew_on_request() {
         .succeeds()
         .await;
     load.end().await;
-    settle(&lake, &database, &["a", "b"], &mut process).await;
+    settles(&lake, &database, &["a", "b"], &mut process).await;
 
     let wrong = format!("{}.zz", database.name);
     Headwater::ask("resync", &job, &lake, &[&wrong])
@@ -265,7 +239,7 @@ async fn a_table_is_read_anew_on_request() {
         .succeeds()
         .await;
     let mut process = Headwater::run(&job, &lake);
-    settle(&lake, &database, &["a", "b"], &mut process).await;
+    settles(&lake, &database, &["a", "b"], &mut process).await;
     process.stop().await;
     lake.assert_equal(&database).await;
 }
@@ -278,7 +252,7 @@ async fn a_table_is_added_on_request() {
     filled(&database, "a", 500).await;
     let job = job_of(server, &database, &lake, "[a-c]");
     let mut process = Headwater::run(&job, &lake);
-    settle(&lake, &database, &["a"], &mut process).await;
+    settles(&lake, &database, &["a"], &mut process).await;
     filled(&database, "b", 500).await;
     filled(&database, "c", 500).await;
     let name = format!("{}.b", database.name);
@@ -288,7 +262,7 @@ async fn a_table_is_added_on_request() {
     database
         .run("UPDATE b SET n = 3 WHERE id < 100;\nDROP TABLE c")
         .await;
-    settle(&lake, &database, &["a", "b"], &mut process).await;
+    settles(&lake, &database, &["a", "b"], &mut process).await;
     process.stop().await;
     assert_eq!(lake.tables(&database.name), ["a", "b"]);
     lake.assert_equal(&database).await;

@@ -91,11 +91,7 @@ async fn both_phases_give_the_same_values() {
     let times = format!("{}.times", database.name);
     for phase in 1..=2 {
         eventually("rows arrive", Duration::from_secs(60), async || {
-            assert!(
-                process.is_running(),
-                "it ended by itself:\n{}",
-                process.output()
-            );
+            process.assert_runs();
             lake.read(&times, None).len() == 3 * phase
         })
         .await;
@@ -133,11 +129,7 @@ async fn geometry_is_text() {
     };
     for phase in 1..=2 {
         eventually("rows arrive", Duration::from_secs(60), async || {
-            assert!(
-                process.is_running(),
-                "it ended by itself:\n{}",
-                process.output()
-            );
+            process.assert_runs();
             values(&lake).len() == 4 * phase
         })
         .await;

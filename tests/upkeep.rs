@@ -50,13 +50,13 @@ async fn tables_stay_small_and_equal_through_kills() {
     for _ in 0..6 {
         let mut process = Headwater::run(&job, &lake);
         tokio::time::sleep(Duration::from_millis(random.random_range(500..4000))).await;
-        assert!(process.is_running(), "{}", process.output());
+        process.assert_runs();
         process.kill9();
     }
     // Some time without a kill: what was left behind is made up for.
     let mut process = Headwater::run(&job, &lake);
     tokio::time::sleep(Duration::from_secs(8)).await;
-    assert!(process.is_running(), "{}", process.output());
+    process.assert_runs();
     process.kill9();
     running.stop().await;
     finish(&job, &lake, &database, &workload).await;
@@ -133,7 +133,7 @@ async fn a_compactor_of_its_own_works_beside_a_job_that_only_writes() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
     }
-    assert!(process.is_running(), "{}", process.output());
+    process.assert_runs();
     process.kill9();
     running.stop().await;
     finish(&job, &lake, &database, &workload).await;

@@ -175,11 +175,7 @@ UPDATE q SET n = n + 100",
         let lines = dump::lines(&self.database, "q").await;
         let table = self.table("q");
         eventually("the lake catches up", LIMIT, async || {
-            assert!(
-                process.is_running(),
-                "it ended by itself:\n{}",
-                process.output()
-            );
+            process.assert_runs();
             self.lake.read(&table, None) == lines
         })
         .await;

@@ -24,6 +24,8 @@ usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
 command=$1 name=$2
 shift 2
 dir=$run/$name
+# shellcheck source=instance.sh
+source "$here/instance.sh"
 
 find_tools() { # sets $server and $client, $share (the scripts of the system tables), and $base, options needed there
   local want=${HEADWATER_MARIADB:-}
@@ -68,14 +70,6 @@ seed() { # an initialised data folder, made once for each version and copied for
 
 client() { MYSQL_PWD=$password "$client" --no-defaults --default-character-set=utf8mb4 -u"$user" -S "$dir/socket" "$@"; }
 
-free_port() {
-  local port
-  while :; do
-    port=$((20000 + RANDOM % 12000))
-    (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
-  done
-}
-
 launch() { # PORT OPTION…: the server in its own session, so that Ctrl-C of the caller does not reach it
   setsid "$server" --no-defaults ${base[@]+"${base[@]}"} --user="$(id -un)" --datadir="$dir/data" \
     --port="$1" --bind-address=127.0.0.1 --socket="$dir/socket" --pid-file="$dir/server.pid" --log-error="$dir/log" \
@@ -91,22 +85,6 @@ launch() { # PORT OPTION…: the server in its own session, so that Ctrl-C of th
     sleep 0.05
   done
   return 1
-}
-
-watch_owner() { # removes the instance when the owner has gone
-  [[ -n ${HEADWATER_OWNER:-} && ! -e $dir/owner ]] || return 0
-  echo "$HEADWATER_OWNER" >"$dir/owner"
-  HEADWATER_OWNER='' setsid bash -c 'while kill -0 "$1" 2>/dev/null; do [[ -e $4/owner ]] || exit; sleep 1; done
-    [[ ! -e $4/owner ]] || "$2" rm "$3"' - "$HEADWATER_OWNER" "$here/mariadb.sh" "$name" "$dir" >/dev/null 2>&1 </dev/null &
-}
-
-running() { [[ -s $dir/pid ]] && kill -0 "$(cat "$dir/pid")" 2>/dev/null; }
-end() { # SIGNAL
-  running || return 0
-  local pid
-  pid=$(cat "$dir/pid")
-  kill "-$1" "$pid"
-  while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
 }
 
 case $command in

@@ -34,6 +34,8 @@ command=$1 name=${2:-}
 shift; [[ $# -eq 0 ]] || shift
 [[ $command == tools || $name =~ ^[A-Za-z0-9_-]+$ ]] || usage
 dir=$run/$name
+# shellcheck source=instance.sh
+source "$here/instance.sh"
 
 # ---- which server
 
@@ -71,14 +73,6 @@ find_tools() { # sets $bin, the folder of mysqld and mysql, and $base, options t
 }
 
 # ---- the server as a process of ours
-
-free_port() {
-  local port
-  while :; do
-    port=$((20000 + RANDOM % 12000))
-    (: <"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
-  done
-}
 
 seed() { # an initialised data folder, made once for each version (10 s) and copied for each instance
   local seed=$cache/mysql-seed version
@@ -118,13 +112,6 @@ launch() { # PORT OPTION…: the server in its own session, so that Ctrl-C of th
   return 1
 }
 
-watch_owner() { # removes the instance when the owner has gone
-  [[ -n ${HEADWATER_OWNER:-} && ! -e $dir/owner ]] || return 0
-  echo "$HEADWATER_OWNER" >"$dir/owner"
-  HEADWATER_OWNER='' setsid bash -c 'while kill -0 "$1" 2>/dev/null; do [[ -e $4/owner ]] || exit; sleep 1; done
-    [[ ! -e $4/owner ]] || "$2" rm "$3"' - "$HEADWATER_OWNER" "$here/mysql.sh" "$name" "$dir" >/dev/null 2>&1 </dev/null &
-}
-
 start_process() { # PORT OPTION…
   local port=$1
   shift
@@ -144,15 +131,6 @@ start_process() { # PORT OPTION…
   done
   tail -20 "$dir/log" >&2
   die "the server $name did not start (try $try); its log is $dir/log"
-}
-
-running() { [[ -s $dir/pid ]] && kill -0 "$(cat "$dir/pid")" 2>/dev/null; }
-end() { # SIGNAL
-  running || return 0
-  local pid
-  pid=$(cat "$dir/pid")
-  kill "-$1" "$pid"
-  while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
 }
 
 # ---- the server in Docker

@@ -26,6 +26,8 @@ usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
 command=$1 name=$2 port=${3:-auto}
 [[ $name =~ ^[A-Za-z0-9_-]+$ ]] || usage
 dir=$run/$name
+# shellcheck source=instance.sh
+source "$here/instance.sh" # running and end are other ones here: several processes
 make_bucket() { # URL
   local host=${1#*@} keys=${1#*://}
   command -v curl >/dev/null || "$here/install.sh" curl
@@ -187,13 +189,6 @@ seed() { # a new cluster, made once for each version (20 s) and copied for each 
   cp -a --sparse=always "$seed" "$dir"
 }
 version() { "$tools/ceph-osd" --version; sed -n '/^configure/,/^}/p;/^create/,/^}/p' "$here/s3.sh" | cksum; }
-
-watch_owner() { # removes the instance when the owner has gone
-  [[ -n ${HEADWATER_OWNER:-} && ! -e $dir/owner ]] || return 0
-  echo "$HEADWATER_OWNER" >"$dir/owner"
-  HEADWATER_OWNER='' setsid bash -c 'while kill -0 "$1" 2>/dev/null; do [[ -e $4/owner ]] || exit; sleep 1; done
-    [[ ! -e $4/owner ]] || "$2" rm "$3"' - "$HEADWATER_OWNER" "$here/s3.sh" "$name" "$dir" >/dev/null 2>&1 </dev/null &
-}
 
 running() { kill -0 "$(cat "$dir/radosgw.pid" 2>/dev/null)" 2>/dev/null; }
 gateway() { daemon "$dir" radosgw -n client.admin; answers "$dir" "$port" || { tail -20 "$dir"/radosgw.out >&2; die "the server $name did not start"; }; }

@@ -184,6 +184,11 @@ impl Headwater {
         self.child.try_wait().unwrap().is_none()
     }
 
+    /// It must not have ended by itself.
+    pub fn assert_runs(&mut self) {
+        assert!(self.is_running(), "it ended by itself:\n{}", self.output());
+    }
+
     /// Sends it a signal, by name.
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
@@ -223,11 +228,7 @@ impl Headwater {
 
     /// SIGTERM: a last checkpoint and exit code 0.
     pub async fn stop(mut self) {
-        assert!(
-            self.is_running(),
-            "it had ended by itself:\n{}",
-            self.output()
-        );
+        self.assert_runs();
         self.signal("TERM");
         let status = self.ended(Duration::from_secs(60)).await;
         assert!(status.success(), "{status} on SIGTERM:\n{}", self.output());

@@ -28,11 +28,7 @@ pub async fn arrives_within(
 ) {
     let table = format!("{}.t", database.name);
     eventually("rows arrive", time, async || {
-        assert!(
-            process.is_running(),
-            "it ended by itself:\n{}",
-            process.output()
-        );
+        process.assert_runs();
         lake.read(&table, None).len() == rows
     })
     .await;

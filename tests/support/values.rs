@@ -1,11 +1,11 @@
 //! Tables compared by the source's columns alone, value by value: for sink tables that have more
 //! columns, another order of them, or wider types than their source.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::Value;
 
-use super::{Database, Lake, dump};
+use super::{Database, Headwater, Lake, dump};
 
 /// A row by the values of some columns, whatever their types.
 type Row = BTreeMap<String, String>;
@@ -34,6 +34,30 @@ pub async fn difference(lake: &Lake, database: &Database, table: &str) -> Option
         want.len(),
         have.len()
     ))
+}
+
+/// Waits until tables of the lake have the values of their sources.
+pub async fn settles(lake: &Lake, database: &Database, tables: &[&str], process: &mut Headwater) {
+    for table in tables {
+        let name = format!("{}.{table}", database.name);
+        let mut last = None;
+        let waited = tokio::time::timeout(Duration::from_secs(60), async {
+            loop {
+                process.assert_runs();
+                last = match lake.snapshots(&name).is_empty() {
+                    true => Some("no snapshot yet".to_owned()),
+                    false => difference(lake, database, table).await,
+                };
+                if last.is_none() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(300)).await;
+            }
+        });
+        if waited.await.is_err() {
+            panic!("{name}: {last:?}\n{}", process.output());
+        }
+    }
 }
 
 async fn columns(database: &Database, table: &str) -> Vec<String> {
