@@ -63,7 +63,8 @@ async fn prepared_files_are_deleted_as_orphans() {
 async fn prepared_files_are_deleted_while_the_job_stands_still() {
     let scene = Scene::stopped("hands_asleep").await;
     scene.changes().await;
-    let mut process = Headwater::run_until(&scene.job, &scene.lake, "after-record:1:stop");
+    let job = scene.job.clone().at_the_log_end();
+    let mut process = Headwater::run_until(&job, &scene.lake, "after-record:1:stop");
     eventually("it stands still", LIMIT, async || {
         process.assert_runs();
         process.is_stopped()
